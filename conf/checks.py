@@ -1,0 +1,200 @@
+"""Structured checks of a composed configuration: unknown options, wrong types, missing values.
+
+What a node may hold is not written down twice: a node with `_target_` may hold the parameters of that class or
+function, the top level of a command the fields of its options dataclass. Must not import the project's other packages
+by name (targets are located by the configuration itself).
+"""
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from conf.errors import InputError
+
+HYDRA_KEYS = frozenset({"_target_", "_partial_", "_convert_", "_recursive_", "_args_"})
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like `name`, or None when nothing is alike.
+
+    A dotted name is compared as a whole and by its last part, so that `optimzer.lr` finds `optimizer.lr` and
+    `trainer.max_step` finds `trainer.max_steps`.
+    """
+    pool = list(dict.fromkeys(candidates))
+    close = difflib.get_close_matches(name, pool, n=1, cutoff=0.6)
+    if close:
+        return close[0]
+    tail = name.rsplit(".", 1)[-1]
+    same_tail = [candidate for candidate in pool if candidate.rsplit(".", 1)[-1] == tail]
+    return same_tail[0] if len(same_tail) == 1 else None
+
+
+def suggestion(name: str, candidates: Iterable[str]) -> str:
+    """A clause for an error sentence: the nearest candidate, or the list of them when none is near."""
+    pool = sorted(set(candidates))
+    close = nearest(name, pool)
+    if close is not None:
+        return f"did you mean '{close}'?"
+    return f"the options here are {', '.join(pool) if pool else '(none)'}"
+
+
+def check_config(config: DictConfig, schema: type) -> None:
+    """Check a composed configuration against a command's options.
+
+    Args:
+        config: the configuration of one command, without Hydra's own node.
+        schema: a dataclass whose fields are the options of the command's top level.
+
+    Raises:
+        InputError: an option that does not exist, has the wrong type, or has no value; the sentence names the option
+            and, where there is one, the nearest that exists.
+    """
+    hints = typing.get_type_hints(schema)
+    _check_mapping(config, hints, path="", owner="this command")
+
+
+def locate(target: str, path: str) -> Callable[..., Any]:
+    """The class or function a `_target_` names.
+
+    Raises:
+        InputError: no such module or attribute; `path` (the option that holds the target) is named.
+    """
+    module_name, _, attribute = target.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"option '{path}._target_' names '{target}', which cannot be imported: {error}") from error
+    if not callable(found):
+        raise InputError(f"option '{path}._target_' names '{target}', which is not a class or function")
+    return typing.cast(Callable[..., Any], found)
+
+
+def _check_mapping(config: DictConfig, hints: Mapping[str, Any], path: str, owner: str) -> None:
+    for key in config:
+        name = str(key)
+        option = f"{path}.{name}" if path else name
+        if name in HYDRA_KEYS:
+            continue
+        if name not in hints:
+            raise InputError(f"{owner} has no option '{option}': {suggestion(name, hints)}")
+        _check_value(config, name, option, hints[name])
+
+
+def _check_value(config: DictConfig, key: str, option: str, annotation: Any) -> None:
+    if OmegaConf.is_missing(config, key):
+        raise InputError(f"option '{option}' must be given: add {option}=VALUE to the command line")
+    try:
+        value = config[key]
+    except OmegaConfBaseException as error:
+        raise InputError(f"option '{option}' cannot be resolved: {str(error).splitlines()[0]}") from error
+    if isinstance(value, DictConfig) and "_target_" in value:
+        check_target(value, option)
+        return
+    if isinstance(value, DictConfig) and dataclasses.is_dataclass(annotation):
+        _check_mapping(value, typing.get_type_hints(annotation), option, f"'{option}'")
+        return
+    plain = OmegaConf.to_container(value, resolve=True) if isinstance(value, DictConfig | ListConfig) else value
+    if not matches(plain, annotation):
+        raise InputError(f"option '{option}' must be {describe(annotation)}, but is {plain!r}")
+    _check_nested_targets(value, option)
+
+
+def _check_nested_targets(value: Any, option: str) -> None:
+    if isinstance(value, ListConfig):
+        for index, item in enumerate(value):
+            if isinstance(item, DictConfig) and "_target_" in item:
+                check_target(item, f"{option}[{index}]")
+    elif isinstance(value, DictConfig):
+        for key in value:
+            item = value[key]
+            if isinstance(item, DictConfig) and "_target_" in item:
+                check_target(item, f"{option}.{key}")
+
+
+def check_target(node: DictConfig, path: str) -> None:
+    """Check one `_target_` node against its target's signature (recursively).
+
+    Raises:
+        InputError: an unknown or missing parameter, or a value of another type; the option is named.
+    """
+    target = locate(str(node["_target_"]), path)
+    function = target.__init__ if inspect.isclass(target) else target
+    signature = inspect.signature(target)
+    try:
+        annotations = typing.get_type_hints(function)
+    except NameError:  # an annotation that only a type checker can see: nothing to check against
+        annotations = {}
+    parameters = signature.parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named = {name for name, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    for key in node:
+        name = str(key)
+        if name in HYDRA_KEYS:
+            continue
+        option = f"{path}.{name}"
+        if name not in named and not open_ended:
+            raise InputError(f"'{path}' has no option '{name}': {suggestion(name, named)}")
+        _check_value(node, name, option, annotations.get(name, Any))
+
+
+def matches(value: Any, annotation: Any) -> bool:
+    """Whether a plain value (of YAML) fits an annotation. Annotations this cannot judge accept everything."""
+    if annotation is Any or annotation is inspect.Parameter.empty or isinstance(annotation, typing.TypeVar):
+        return True
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        return any(matches(value, option) for option in get_args(annotation))
+    if origin is Literal:
+        return value in get_args(annotation)
+    if annotation is None or annotation is types.NoneType:
+        return value is None
+    if annotation is bool:
+        return isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation in (str, Path):
+        return isinstance(value, str)
+    if origin in (list, tuple, set) or (isinstance(origin, type) and issubclass(origin, Iterable)):
+        if origin is dict or (isinstance(origin, type) and issubclass(origin, Mapping)):
+            return isinstance(value, dict)
+        arguments = get_args(annotation)
+        if not isinstance(value, list):
+            return False
+        if not arguments or (origin is tuple and Ellipsis not in arguments):
+            return not arguments or len(value) == len(arguments)
+        return all(isinstance(item, dict) or matches(item, arguments[0]) for item in value)
+    if annotation in (list, dict):
+        return isinstance(value, annotation)
+    return True
+
+
+def describe(annotation: Any) -> str:
+    """An annotation in words a user knows, for an error sentence."""
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(option) for option in get_args(annotation))
+    if origin is Literal:
+        return "one of " + ", ".join(repr(option) for option in get_args(annotation))
+    if origin in (list, tuple):
+        inner = get_args(annotation)
+        return f"a list of {describe(inner[0])}" if inner else "a list"
+    words = {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        Path: "a path",
+        types.NoneType: "null",
+    }
+    return words.get(annotation, getattr(annotation, "__name__", str(annotation)))

@@ -1,0 +1,222 @@
+"""The harness of every command: Hydra, structured checks, logging, error sentences, exit codes.
+
+A command is a function of one configuration. This module gives it the command line (`--cfg job`, overrides,
+`--multirun` as Hydra users know them), refuses what does not fit with one sentence, and maps how it ends to an exit
+code: 0 done, 2 bad input, 1 a failure of ours (with its traceback), 130 interrupted. Must not import the project's
+other packages.
+"""
+
+import errno
+import functools
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from hydra.conf import HydraConf, RunDir, SweepDir
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+from rich.logging import RichHandler
+
+from conf.checks import check_config, nearest, suggestion
+from conf.errors import InputError
+
+CONFIG_DIRECTORY = Path(__file__).resolve().parent
+EXIT_BAD_INPUT = 2
+EXIT_FAILURE = 1
+EXIT_INTERRUPTED = 130
+
+Task = Callable[[DictConfig], None]
+
+
+def command(config_name: str, schema: type, directory: str) -> Callable[[Task], Callable[[], None]]:
+    """Make a function of a configuration into a command.
+
+    Args:
+        config_name: the primary configuration, `conf/<config_name>.yaml`.
+        schema: dataclass of the options at the top level; groups are checked by their `_target_` signatures.
+        directory: the option that names where the command writes. Under `--multirun` each job writes to
+            `<directory>/<job number>`, so that jobs of one sweep never share a directory.
+
+    Returns:
+        A decorator; the decorated function takes no arguments, reads `sys.argv` and exits the process.
+    """
+
+    def decorate(function: Task) -> Callable[[], None]:
+        def job(config: DictConfig) -> None:
+            _set_up_logging()
+            if HydraConfig.get().mode == RunMode.MULTIRUN and not OmegaConf.is_missing(config, directory):
+                with open_dict(config):
+                    config[directory] = str(Path(config[directory]) / str(HydraConfig.get().job.num))
+            try:
+                check_config(config, schema)
+                function(config)
+            except Exception as error:
+                # Said here and not by Hydra, whose report of a failed job is a traceback.
+                _end(error)
+
+        @functools.wraps(function)
+        def main() -> None:
+            _quiet_hydra()
+            os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us, who know how to say them in one sentence
+            try:
+                hydra.main(config_path=str(CONFIG_DIRECTORY), config_name=config_name, version_base="1.3")(job)()
+            except KeyboardInterrupt:
+                _exit("interrupted", EXIT_INTERRUPTED)
+            except (HydraException, OmegaConfBaseException) as error:
+                _exit(_composition_sentence(error, config_name), EXIT_BAD_INPUT)
+
+        return main
+
+    return decorate
+
+
+def compose(config_name: str, overrides: Sequence[str], schema: type | None = None) -> DictConfig:
+    """The configuration a command would see for these overrides, checked, without running it.
+
+    Raises:
+        InputError: an override that does not fit; the sentence names the nearest option.
+    """
+    _quiet_hydra()
+    try:
+        with hydra.initialize_config_dir(str(CONFIG_DIRECTORY), version_base="1.3"):
+            config = hydra.compose(config_name, overrides=list(overrides))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise InputError(_composition_sentence(error, config_name)) from error
+    if schema is not None:
+        check_config(config, schema)
+    return config
+
+
+def disk_full_sentence(error: OSError) -> str:
+    """The sentence for a disk (or quota) that is full, naming the file where it is known."""
+    where = f" while writing '{error.filename}'" if error.filename else ""
+    return f"disk full{where}: free some space and run the same command again, finished work is kept"
+
+
+def _quiet_hydra() -> None:
+    """Keep Hydra from creating folders and log files of its own: where a run writes is an option of the run."""
+    node = HydraConf(
+        run=RunDir("."), sweep=SweepDir(dir="multirun/${now:%Y-%m-%d}/${now:%H-%M-%S}", subdir="."), output_subdir=None
+    )
+    # The installed defaults list is an untyped list of one-entry mappings; ours only silences the two log files.
+    node.defaults = [
+        {next(iter(entry)): "none"} if next(iter(entry)) in ("hydra_logging", "job_logging") else entry
+        for entry in node.defaults
+        if isinstance(entry, dict)
+    ] + [entry for entry in node.defaults if not isinstance(entry, dict)]
+    ConfigStore.instance().store(group="hydra", name="config", node=node, provider="hydra")
+
+
+def _set_up_logging() -> None:
+    """Rich lines on a terminal, plain ones elsewhere; to stderr, so that stdout carries results only."""
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    root.setLevel(logging.INFO)
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        handler: logging.Handler = RichHandler(
+            console=Console(stderr=True), show_path=False, log_time_format="%H:%M:%S"
+        )
+        handler.setFormatter(logging.Formatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
+    root.addHandler(handler)
+
+
+def _end(error: Exception) -> NoReturn:
+    """End the process for what a command raised: a sentence for what the user can mend, a traceback for the rest.
+
+    Libraries wrap what our code raises (Hydra's instantiate, Beam's workers), so the chain of causes is searched.
+    """
+    bad_input = _cause(error, InputError)
+    if bad_input is not None:
+        _exit(str(bad_input), EXIT_BAD_INPUT)
+    system = _cause(error, OSError)
+    if isinstance(system, OSError) and system.errno in (errno.ENOSPC, errno.EDQUOT):
+        _exit(disk_full_sentence(system), EXIT_FAILURE)
+    traceback.print_exception(error)
+    _exit(f"{type(error).__name__}: {error} (this is a fault of the program: the lines above say where)", EXIT_FAILURE)
+
+
+def _exit(sentence: str, code: int) -> NoReturn:
+    sys.stdout.flush()
+    print(f"error: {sentence}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    """The exception of `kind` that `error` was raised from (Hydra wraps what a constructor raises)."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _composition_sentence(error: Exception, config_name: str) -> str:
+    """Hydra's complaint about a command line as one sentence with the nearest option."""
+    text = str(error)
+    inner = error.__cause__
+    if isinstance(error, MissingConfigException):
+        return _missing_choice_sentence(text, config_name)
+    unknown = re.search(r"Could not override '([^']+)'", text)
+    if unknown:
+        option = unknown.group(1)
+        return f"there is no option '{option}': {suggestion_among_options(option, config_name)}"
+    if isinstance(inner, OmegaConfBaseException):
+        return f"{' '.join(text.split())}: {' '.join(str(inner).split())}"
+    return " ".join(text.split())
+
+
+def suggestion_among_options(option: str, config_name: str) -> str:
+    """A clause naming the nearest of all options (and groups) a command has."""
+    candidates = _all_options(config_name)
+    close = nearest(option, candidates)
+    if close is not None:
+        return f"did you mean '{close}'?"
+    return f"--cfg job shows all; the top level has {', '.join(sorted(c for c in candidates if '.' not in c))}"
+
+
+def _missing_choice_sentence(text: str, config_name: str) -> str:
+    found = re.search(r"Could not find '([^']+)'", text) or re.search(r"Could not load '([^']+)'", text)
+    if not found:
+        return " ".join(text.split())
+    group, _, choice = found.group(1).rpartition("/")
+    choices = sorted(path.stem for path in (CONFIG_DIRECTORY / group).glob("*.yaml"))
+    if not choices:
+        return f"there is no option '{group or choice}': {suggestion_among_options(group or choice, config_name)}"
+    return f"option '{group}' has no choice '{choice}': {suggestion(choice, choices)}"
+
+
+def _all_options(config_name: str) -> list[str]:
+    try:
+        with hydra.initialize_config_dir(str(CONFIG_DIRECTORY), version_base="1.3"):
+            config = hydra.compose(config_name)
+    except Exception:  # the bare configuration may itself need an option; then only the groups are known
+        return sorted(path.name for path in CONFIG_DIRECTORY.iterdir() if path.is_dir() and path.name[0] != "_")
+    names: list[str] = []
+
+    def walk(node: Any, prefix: str) -> None:
+        for key in node:
+            option = f"{prefix}{key}"
+            if str(key) in ("_target_", "_partial_", "_convert_"):
+                continue
+            names.append(option)
+            if not OmegaConf.is_missing(node, key) and not OmegaConf.is_interpolation(node, key):
+                child = node[key]
+                if isinstance(child, DictConfig):
+                    walk(child, f"{option}.")
+
+    walk(config, "")
+    return names + [path.name for path in CONFIG_DIRECTORY.iterdir() if path.is_dir() and path.name[0] != "_"]
