@@ -117,7 +117,7 @@ def _check_nested_targets(value: Any, option: str) -> None:
         for key in value:
             item = value[key]
             if isinstance(item, DictConfig) and "_target_" in item:
-                check_target(item, f"{option}.{key}")
+                check_target(item, f"{option}.{key!s}")
 
 
 def check_target(node: DictConfig, path: str) -> None:

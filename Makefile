@@ -1,0 +1,38 @@
+# Each target sets up what it needs by itself: `make demo` and `make test` work on a fresh machine.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CHAIN := $(if $(FULL),demo_full,demo)
+# Two cores by default in CI; tests start ranks of their own, so more workers than cores would only queue.
+TEST_WORKERS ?= 2
+
+.PHONY: install demo test test-full lint docs clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python -m slurm.submit chain=$(CHAIN) cluster=local
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup -m "not full"
+
+test-full: lint
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,86 @@
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from omegaconf import MISSING, OmegaConf
+
+from conf.checks import check_config, matches, nearest
+from conf.errors import InputError
+
+
+class Target:
+    def __init__(self, width: int, kind: Literal["a", "b"] = "a", ratio: float | None = None) -> None: ...
+
+
+@dataclass
+class Options:
+    output: str = MISSING
+    part: Any = None
+    sizes: list[int] | None = None
+
+
+def check(**options):
+    check_config(OmegaConf.create(options), Options)
+
+
+def target(**options):
+    return {"_target_": f"{__name__}.Target", **options}
+
+
+def test_fitting_configuration_passes():
+    check(output="x", part=target(width=3, kind="b", ratio=0.5), sizes=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"output": "x", "prat": 1}, "no option 'prat': did you mean 'part'"),
+        ({"output": "???"}, "'output' must be given"),
+        ({"output": 3}, "'output' must be text, but is 3"),
+        ({"output": "x", "sizes": [1, "two"]}, "'sizes' must be a list of a whole number or null"),
+        ({"output": "x", "part": {"widht": 1}}, "'part' has no option 'widht': did you mean 'width'"),
+        ({"output": "x", "part": {"width": 1.5}}, "'part.width' must be a whole number, but is 1.5"),
+        ({"output": "x", "part": {"width": True}}, "'part.width' must be a whole number, but is True"),
+        ({"output": "x", "part": {"width": 1, "kind": "c"}}, "'part.kind' must be one of 'a', 'b', but is 'c'"),
+        ({"output": "x", "part": {"width": 1, "ratio": "much"}}, "'part.ratio' must be a number or null"),
+    ],
+)
+def test_misfit_is_one_sentence_that_names_the_option(options, sentence):
+    if isinstance(options.get("part"), dict):
+        options = {**options, "part": target(**options["part"])}
+    with pytest.raises(InputError, match=sentence):
+        check(**options)
+
+
+def test_target_that_does_not_exist_is_named():
+    with pytest.raises(InputError, match=r"conf\.files\.no_such_function"):
+        check(output="x", part={"_target_": "conf.files.no_such_function"})
+
+
+def test_targets_inside_lists_are_checked():
+    with pytest.raises(InputError, match=r"'part\[1\]' has no option 'wdth'"):
+        check(output="x", part=[target(width=1), target(wdth=1)])
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("optimzer.lr", "optimizer.lr"), ("lr", "optimizer.lr"), ("zzzz", None)],
+)
+def test_nearest_option(name, found):
+    assert nearest(name, ["optimizer.lr", "trainer.max_steps"]) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "fits"),
+    [
+        (1, float, True),
+        (True, int, False),
+        (None, int | None, True),
+        ([1, 2], tuple[int, ...], True),
+        ([1, 2, 3], tuple[int, int], False),
+        ({"a": 1}, dict[str, int], True),
+        ("x", list[str], False),
+    ],
+)
+def test_types_of_plain_values(value, annotation, fits):
+    assert matches(value, annotation) is fits
