@@ -1,0 +1,1 @@
+"""Corpora to token shards: reading, cleaning, deduplication, tokenizing, packing. Must never import torch."""
