@@ -1,0 +1,97 @@
+"""Rows or single sequences -> flat tokens with a layout: the one batch type of all models.
+
+Pure functions on numpy arrays and tensors. No objective, no masking, no model, no file is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from conf.errors import InputError
+from pretrain.models.attention import AttentionLayout
+
+
+@dataclass
+class Batch:
+    """What a model and a masked-token loss need, T tokens flat, C target slots.
+
+    `input_ids`, `position_ids` int64 [T] (positions restart at each sequence); `target_positions` int64 [C] index the
+    flat tokens; `labels` int64 [C]; `weights` float32 [C], 0 for a slot that is not used (its position and label are
+    valid indices all the same, so shapes stay constant).
+    """
+
+    input_ids: Tensor
+    position_ids: Tensor
+    layout: AttentionLayout
+    target_positions: Tensor
+    labels: Tensor
+    weights: Tensor
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+        """The same batch on another device."""
+        return Batch(
+            self.input_ids.to(device, non_blocking=non_blocking),
+            self.position_ids.to(device, non_blocking=non_blocking),
+            self.layout.to(device, non_blocking=non_blocking),
+            self.target_positions.to(device, non_blocking=non_blocking),
+            self.labels.to(device, non_blocking=non_blocking),
+            self.weights.to(device, non_blocking=non_blocking),
+        )
+
+
+def from_rows(
+    input_ids: NDArray[np.integer] | Tensor,
+    segments: NDArray[np.integer] | Tensor,
+    sequence_capacity: int | None = None,
+) -> tuple[Tensor, Tensor, AttentionLayout]:
+    """Packed rows -> (input_ids [T], position_ids [T], layout), T = R x L.
+
+    Both arguments are [R, L]; `segments` numbers the pieces of a row 1..k, 0 is padding. Each run of equal numbers is
+    one sequence, padding too, so that no real token sees it. With `sequence_capacity`, `cu_seqlens` always has that
+    many + 1 entries (the rest are empty sequences): one compiled graph, whatever the rows hold.
+    Raises ValueError if the shapes differ or more sequences are there than the capacity.
+    """
+    ids, parts = np.asarray(input_ids), np.asarray(segments)
+    if ids.shape != parts.shape or ids.ndim != 2:
+        raise ValueError(
+            f"input_ids and segments must be the same [rows, length], but are {ids.shape} and {parts.shape}"
+        )
+    rows, length = ids.shape
+    starts_here = np.ones((rows, length), dtype=bool)
+    starts_here[:, 1:] = parts[:, 1:] != parts[:, :-1]
+    starts = np.flatnonzero(starts_here)
+    positions = np.arange(rows * length) - starts[np.cumsum(starts_here) - 1]
+    bounds = np.append(starts, rows * length)
+    if sequence_capacity is not None:
+        if len(starts) > sequence_capacity:
+            raise ValueError(f"{len(starts)} sequences are more than sequence_capacity {sequence_capacity}")
+        bounds = np.pad(bounds, (0, sequence_capacity - len(starts)), constant_values=rows * length)
+    layout = AttentionLayout(torch.from_numpy(bounds.astype(np.int32)), max_seqlen=length, row_length=length)
+    flat = torch.from_numpy(ids.reshape(-1).astype(np.int64))
+    return flat, torch.from_numpy(positions.astype(np.int64)), layout
+
+
+def pad_sequences(
+    sequences: Sequence[Sequence[int]], pad_id: int, multiple: int = 1
+) -> tuple[Tensor, Tensor, AttentionLayout, Tensor]:
+    """One sequence a row -> (input_ids [T], position_ids [T], layout, starts [S]); used where rows are not packed.
+
+    Rows are as long as the longest sequence, rounded up to `multiple`. What pads a row is a sequence of its own, so
+    the others' results do not depend on it. `starts` int64 are the flat indices of the first tokens.
+    Raises InputError for no sequence at all or an empty one.
+    """
+    if not sequences or min(map(len, sequences)) == 0:
+        raise InputError("a batch needs at least one sequence and each at least one token, but found none")
+    lengths = np.array([len(sequence) for sequence in sequences])
+    row_length = -(-int(lengths.max()) // multiple) * multiple
+    ids = np.full((len(sequences), row_length), pad_id, dtype=np.int64)
+    inside = np.arange(row_length) < lengths[:, None]
+    ids[inside] = np.concatenate([np.asarray(sequence, dtype=np.int64) for sequence in sequences])
+    input_ids, position_ids, layout = from_rows(ids, inside.astype(np.int32))
+    return input_ids, position_ids, layout, torch.arange(len(sequences)) * row_length

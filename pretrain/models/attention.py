@@ -1,0 +1,280 @@
+"""One attention for all models: flat tokens, cut into sequences that never see each other.
+
+A batch is T tokens without a batch dimension. `AttentionLayout` says where sequences begin and end; `attention`
+computes it with one of several kernels. It imports torch and nothing else of this project but the error class.
+
+Which kernel is right where (milliseconds in fp32 / bf16 for forward + backward, one thread of a CPU with AVX-512,
+64 rows of 128 packed with about three sequences each, 2 heads of 64):
+
+=========== ===================================================== =================
+kernel      what it is                                            CPU, ms
+=========== ===================================================== =================
+sdpa        torch's fused attention over rows with a block mask   31 / 54
+matmul      two matrix products and a softmax over the same rows  34 / 16
+varlen      flash attention on the flat tokens, CUDA only         -
+reference   a loop over sequences, for tests                      much slower
+=========== ===================================================== =================
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from conf.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+Kernel = Literal["auto", "sdpa", "matmul", "varlen", "reference"]
+
+
+@dataclass(eq=False)
+class AttentionLayout:
+    """Where the sequences of a flat batch begin and end.
+
+    `cu_seqlens` int32 [S + 1] are the cumulative lengths (0 first, T last; trailing repeats of T are empty sequences
+    that keep its shape constant). `max_seqlen` is at least the longest sequence. The T tokens form rows of
+    `row_length`; no sequence crosses the border of a row, which lets kernels without variable lengths work row by row.
+    """
+
+    cu_seqlens: Tensor
+    max_seqlen: int
+    row_length: int
+    _masks: dict[tuple[object, ...], Tensor | None] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the promise above where it costs nothing (on the CPU, where batches are built).
+
+        Raises ValueError: a wrong layout is a programming error.
+        """
+        if self.cu_seqlens.device.type != "cpu":
+            return  # reading values would wait for the device
+        starts, ends = self.cu_seqlens[:-1], self.cu_seqlens[1:]
+        lengths = ends - starts
+        if self.cu_seqlens[0] != 0 or bool((lengths < 0).any()):
+            raise ValueError("cu_seqlens must start at 0 and never decrease")
+        if int(self.cu_seqlens[-1]) % self.row_length:
+            raise ValueError(
+                f"{int(self.cu_seqlens[-1])} tokens do not fill rows of {self.row_length}; pad the last row"
+            )
+        crosses = (starts // self.row_length != (ends - 1) // self.row_length) & (lengths > 0)
+        if bool(crosses.any()):
+            at = int(starts[crosses][0])
+            raise ValueError(f"the sequence at token {at} crosses the border of a row of {self.row_length}")
+        if lengths.numel() and int(lengths.max()) > self.max_seqlen:
+            raise ValueError(f"max_seqlen is {self.max_seqlen}, but a sequence has {int(lengths.max())} tokens")
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> AttentionLayout:
+        """The same layout on another device; masks are built there on first use."""
+        return AttentionLayout(self.cu_seqlens.to(device, non_blocking=non_blocking), self.max_seqlen, self.row_length)
+
+    def sequence_ids(self, num_tokens: int) -> Tensor:
+        """int64 [T]: the number of the sequence that each token belongs to. T is passed in to avoid a device sync."""
+        marks = torch.zeros(num_tokens + 1, dtype=torch.long, device=self.cu_seqlens.device)
+        inner = self.cu_seqlens[1:-1].long()
+        marks.index_add_(0, inner, torch.ones_like(inner))
+        return marks[:num_tokens].cumsum(0)
+
+    def row_mask(self, num_tokens: int, causal: bool, window: int | None) -> Tensor | None:
+        """bool [rows, 1, row_length, row_length], True where the query (third axis) may see the key (fourth).
+
+        None means that every token sees its whole row. Built once per layout, then taken from a cache: all layers
+        of a step share it.
+        """
+        key = ("bool", causal, window)
+        if key not in self._masks:
+            rows = self.sequence_ids(num_tokens).view(-1, self.row_length)
+            mask = rows[:, None, :, None] == rows[:, None, None, :]
+            if causal or window is not None:
+                index = torch.arange(self.row_length, device=rows.device)
+                distance = index[:, None] - index[None, :]
+                if causal:
+                    mask = mask & (distance >= 0)
+                if window is not None:
+                    mask = mask & (distance.abs() <= window)
+            self._masks[key] = None if bool(mask.all()) else mask
+        return self._masks[key]
+
+    def additive_mask(self, num_tokens: int, causal: bool, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        """`row_mask` as 0 and -inf in `dtype`, cached likewise."""
+        key = ("additive", causal, window, dtype)
+        if key not in self._masks:
+            mask = self.row_mask(num_tokens, causal, window)
+            if mask is not None:
+                mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)
+            self._masks[key] = mask
+        return self._masks[key]
+
+
+def choose_kernel(kernel: Kernel, device: torch.device, dtype: torch.dtype) -> Kernel:
+    """The kernel that `auto` stands for: by device and dtype alone, so that a run never changes it midway.
+
+    CUDA: varlen in half precision, sdpa in fp32 (which flash attention lacks). CPU: sdpa in fp32, matmul in bf16,
+    where torch's fused kernel is three times slower than plain matrix products.
+    """
+    if kernel != "auto":
+        return kernel
+    half = dtype in (torch.bfloat16, torch.float16)
+    if device.type == "cuda":
+        return "varlen" if half else "sdpa"
+    return "matmul" if half else "sdpa"
+
+
+_announced: set[tuple[str, str, torch.dtype]] = set()
+
+
+def _announce(kernel: str, device: torch.device, dtype: torch.dtype) -> None:
+    if torch.compiler.is_compiling() or (kernel, device.type, dtype) in _announced:
+        return
+    _announced.add((kernel, device.type, dtype))
+    logger.info("attention kernel: %s (%s, %s)", kernel, device.type, str(dtype).removeprefix("torch."))
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    kernel: Kernel = "auto",
+    dropout_p: float = 0.0,
+    causal: bool = False,
+    window: int | None = None,
+) -> Tensor:
+    """softmax(q k^T / sqrt(head_dim)) v within each sequence of `layout`.
+
+    `q`, `k`, `v` and the result are [T, heads, head_dim]. `dropout_p` is applied to the probabilities (0 in
+    evaluation). `causal`: a token sees none after it. `window`: it sees at most so many tokens to each side.
+    Raises InputError where the named kernel cannot do what is asked: nothing falls back in silence.
+    """
+    kernel = choose_kernel(kernel, q.device, q.dtype)
+    _announce(kernel, q.device, q.dtype)
+    if kernel == "varlen":
+        return _varlen(q, k, v, layout, dropout_p, causal, window)
+    if kernel == "sdpa":
+        return _sdpa(q, k, v, layout, dropout_p, causal, window)
+    if kernel == "matmul":
+        return _matmul(q, k, v, layout, dropout_p, causal, window)
+    if kernel == "reference":
+        return _reference(q, k, v, layout, dropout_p, causal, window)
+    raise InputError(
+        f"attention_kernel must be auto, sdpa, matmul, varlen or reference, but is {kernel!r}; choose one of these"
+    )
+
+
+def _to_rows(x: Tensor, row_length: int) -> Tensor:
+    """[T, heads, head_dim] -> [rows, heads, row_length, head_dim], a view."""
+    return x.view(-1, row_length, *x.shape[1:]).transpose(1, 2)
+
+
+def _from_rows(x: Tensor) -> Tensor:
+    """[rows, heads, row_length, head_dim] -> [T, heads, head_dim]."""
+    rows, heads, length, size = x.shape
+    return x.transpose(1, 2).reshape(rows * length, heads, size)
+
+
+def _sdpa(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    dropout_p: float,
+    causal: bool,
+    window: int | None,
+) -> Tensor:
+    mask = layout.row_mask(q.shape[0], causal, window)
+    query, key, value = (_to_rows(x, layout.row_length) for x in (q, k, v))
+    return _from_rows(F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout_p))
+
+
+def _matmul(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    dropout_p: float,
+    causal: bool,
+    window: int | None,
+) -> Tensor:
+    mask = layout.additive_mask(q.shape[0], causal, window, q.dtype)
+    query, key, value = (_to_rows(x, layout.row_length).contiguous() for x in (q, k, v))
+    # Scaling the query first touches row_length / head_dim times fewer numbers than scaling the scores.
+    scores = torch.matmul(query * q.shape[-1] ** -0.5, key.transpose(-1, -2))
+    if mask is not None:
+        scores = scores + mask
+    probabilities = scores.softmax(-1)
+    if dropout_p:
+        probabilities = F.dropout(probabilities, dropout_p)
+    return _from_rows(torch.matmul(probabilities, value))
+
+
+def _varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    dropout_p: float,
+    causal: bool,
+    window: int | None,
+) -> Tensor:
+    if q.device.type != "cuda":
+        raise InputError(
+            f"attention_kernel=varlen needs a CUDA device, but the model is on {q.device.type}; "
+            "use attention_kernel=auto"
+        )
+    if q.dtype not in (torch.bfloat16, torch.float16):
+        raise InputError(
+            f"attention_kernel=varlen needs bf16 or fp16, but got {q.dtype}; train in bf16 or use attention_kernel=sdpa"
+        )
+    if dropout_p:
+        raise InputError(
+            f"attention_kernel=varlen has no dropout, but attention_dropout is {dropout_p}; "
+            "set attention_dropout=0 or attention_kernel=sdpa"
+        )
+    from torch.nn.attention.varlen import varlen_attn  # absent from builds without CUDA in some versions
+
+    side = -1 if window is None else window
+    result = varlen_attn(
+        q,
+        k,
+        v,
+        layout.cu_seqlens,
+        layout.cu_seqlens,
+        layout.max_seqlen,
+        layout.max_seqlen,
+        window_size=(side, 0 if causal else side),
+    )
+    assert isinstance(result, Tensor)  # a tuple only with return_aux
+    return result
+
+
+def _reference(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    dropout_p: float,
+    causal: bool,
+    window: int | None,
+) -> Tensor:
+    """The definition, sequence by sequence: no rows, no shared mask, so it shares no mistake with the others."""
+    pieces = []
+    bounds = layout.cu_seqlens.tolist()
+    for start, end in itertools.pairwise(bounds):
+        query, key, value = (x[start:end].transpose(0, 1) for x in (q, k, v))
+        scores = query @ key.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        distance = torch.arange(end - start)[:, None] - torch.arange(end - start)[None, :]
+        hidden = torch.zeros_like(distance, dtype=torch.bool)
+        if causal:
+            hidden |= distance < 0
+        if window is not None:
+            hidden |= distance.abs() > window
+        scores = scores.masked_fill(hidden.to(scores.device), -math.inf)
+        pieces.append((F.dropout(scores.softmax(-1), dropout_p) @ value).transpose(0, 1))
+    return torch.cat(pieces)

@@ -1,0 +1,74 @@
+"""Rows and sequences become flat tokens without losing, mixing or moving any."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conf.errors import InputError
+from pretrain.data.batching import Batch, from_rows, pad_sequences
+
+
+def test_rows_become_sequences_and_padding_is_its_own():
+    ids = np.array([[5, 6, 7, 8, 9, 0], [1, 2, 3, 4, 5, 6]], dtype=np.uint16)
+    segments = np.array([[1, 1, 2, 2, 2, 0], [1, 1, 1, 1, 1, 1]], dtype=np.int32)
+    input_ids, position_ids, layout = from_rows(ids, segments)
+    assert input_ids.tolist() == [5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
+    assert position_ids.tolist() == [0, 1, 0, 1, 2, 0, 0, 1, 2, 3, 4, 5]
+    assert layout.cu_seqlens.tolist() == [0, 2, 5, 6, 12]
+    assert (layout.row_length, layout.max_seqlen) == (6, 6)
+    assert input_ids.dtype == position_ids.dtype == torch.int64
+    assert layout.cu_seqlens.dtype == torch.int32
+
+
+def test_capacity_keeps_the_layouts_shape_and_is_a_limit():
+    ids, segments = np.ones((1, 4), dtype=np.uint32), np.array([[1, 1, 2, 0]])
+    assert from_rows(ids, segments, sequence_capacity=5)[2].cu_seqlens.tolist() == [0, 2, 3, 4, 4, 4]
+    with pytest.raises(ValueError, match="3 sequences are more than sequence_capacity 2"):
+        from_rows(ids, segments, sequence_capacity=2)
+
+
+def test_shapes_that_differ_are_refused():
+    with pytest.raises(ValueError, match="must be the same"):
+        from_rows(np.ones((1, 4)), np.ones((1, 3)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=6), min_size=1, max_size=4), st.integers(0, 5))
+def test_every_piece_comes_back_with_positions_from_zero(rows, spare):
+    length = max(map(sum, rows)) + spare
+    segments = np.zeros((len(rows), length), dtype=np.int32)
+    for row, pieces in enumerate(rows):
+        numbers = np.repeat(np.arange(1, len(pieces) + 1), pieces)
+        segments[row, : len(numbers)] = numbers
+    ids = np.arange(segments.size).reshape(segments.shape)
+    input_ids, position_ids, layout = from_rows(torch.from_numpy(ids), torch.from_numpy(segments))
+    assert input_ids.tolist() == list(range(segments.size))
+    starts, ends = layout.cu_seqlens[:-1].tolist(), layout.cu_seqlens[1:].tolist()
+    expected = [p for pieces in rows for p in (*pieces, length - sum(pieces)) if p]
+    assert [end - start for start, end in zip(starts, ends, strict=True)] == expected
+    assert position_ids.tolist() == [p for n in expected for p in range(n)]
+    assert layout.sequence_ids(segments.size).tolist() == [i for i, n in enumerate(expected) for _ in range(n)]
+
+
+def test_padded_sequences_stand_one_a_row():
+    input_ids, position_ids, layout, starts = pad_sequences([[2, 9, 3], [2, 3]], pad_id=0, multiple=4)
+    assert input_ids.tolist() == [2, 9, 3, 0, 2, 3, 0, 0]
+    assert position_ids.tolist() == [0, 1, 2, 0, 0, 1, 0, 1]
+    assert layout.cu_seqlens.tolist() == [0, 3, 4, 6, 8]
+    assert starts.tolist() == [0, 4]
+    assert layout.row_length == 4
+
+
+@pytest.mark.parametrize("sequences", [[], [[1], []]])
+def test_nothing_to_pad_is_an_error(sequences):
+    with pytest.raises(InputError, match="at least one"):
+        pad_sequences(sequences, pad_id=0)
+
+
+def test_a_batch_moves_as_a_whole():
+    input_ids, position_ids, layout, starts = pad_sequences([[2, 9, 3], [2, 3]], pad_id=0)
+    moved = Batch(input_ids, position_ids, layout, starts, starts, torch.ones(2)).to("meta")
+    tensors = (moved.input_ids, moved.position_ids, moved.layout.cu_seqlens, moved.labels, moved.weights)
+    assert all(tensor.device.type == "meta" for tensor in tensors)

@@ -1,0 +1,147 @@
+"""The attention kernels against the definition, and the promise that packed sequences never meet."""
+
+import logging
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conf.errors import InputError
+from pretrain.models import attention as module
+from pretrain.models.attention import AttentionLayout, attention, choose_kernel
+
+
+def layout_of(rows: list[list[int]], row_length: int, empty: int = 0) -> AttentionLayout:
+    bounds = [0]
+    for row in rows:
+        assert sum(row) == row_length
+        for length in row:
+            bounds.append(bounds[-1] + length)
+    bounds += [bounds[-1]] * empty
+    return AttentionLayout(torch.tensor(bounds, dtype=torch.int32), row_length, row_length)
+
+
+PACKED = layout_of([[3, 5, 4], [12], [1, 11]], 12)
+
+
+def qkv(tokens: int, heads: int = 2, size: int = 8, dtype=torch.float32, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(3, tokens, heads, size, generator=generator).to(dtype)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [None, 2])
+def test_kernel_equals_the_reference_with_its_gradients(kernel, causal, window):
+    results = {}
+    for name in (kernel, "reference"):
+        x = qkv(36).requires_grad_()
+        out = attention(*x, PACKED, name, causal=causal, window=window)
+        weights = torch.linspace(-1, 1, out.numel()).view_as(out)
+        results[name] = (out, torch.autograd.grad((out * weights).sum(), x)[0])
+    torch.testing.assert_close(results[kernel], results["reference"], atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul"])
+def test_kernel_in_bf16_is_within_bf16_of_the_reference(kernel):
+    x = qkv(36, dtype=torch.bfloat16)
+    expected = attention(*x.float(), PACKED, "reference")
+    torch.testing.assert_close(attention(*x, PACKED, kernel).float(), expected, atol=2e-2, rtol=2e-2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(
+        st.lists(st.integers(1, 9), min_size=1, max_size=5).map(lambda cuts: [*cuts, 48 - sum(cuts)]),
+        min_size=1,
+        max_size=3,
+    ),
+    kernel=st.sampled_from(["sdpa", "matmul"]),
+    changed=st.integers(0, 10**6),
+)
+def test_changing_one_sequence_leaves_all_others_as_they_were(rows, kernel, changed):
+    layout = layout_of(rows, 48)
+    x = qkv(48 * len(rows))
+    before = attention(*x, layout, kernel)
+    spans = list(pairwise(layout.cu_seqlens.tolist()))
+    start, end = spans[changed % len(spans)]
+    x[:, start:end] += 1.0
+    x[:, start:end] *= -3.0
+    after = attention(*x, layout, kernel)
+    outside = torch.ones(len(before), dtype=torch.bool)
+    outside[start:end] = False
+    assert torch.equal(before[outside], after[outside])
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul", "reference"])
+def test_empty_sequences_at_the_end_change_nothing(kernel):
+    x = qkv(36)
+    padded = layout_of([[3, 5, 4], [12], [1, 11]], 12, empty=4)
+    assert torch.equal(attention(*x, PACKED, kernel), attention(*x, padded, kernel))
+
+
+def test_rows_filled_by_one_sequence_need_no_mask_and_give_the_same():
+    layout = layout_of([[12], [12]], 12)
+    assert layout.row_mask(24, causal=False, window=None) is None
+    x = qkv(24)
+    torch.testing.assert_close(attention(*x, layout, "sdpa"), attention(*x, layout, "reference"), atol=1e-6, rtol=1e-5)
+
+
+def test_masks_are_built_once_per_layout():
+    layout = layout_of([[3, 9]], 12)
+    assert layout.row_mask(12, False, None) is layout.row_mask(12, False, None)
+    dtype = torch.bfloat16
+    assert layout.additive_mask(12, False, None, dtype) is layout.additive_mask(12, False, None, dtype)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul", "reference"])
+def test_dropout_follows_the_global_generator_and_keeps_the_mean(kernel):
+    x = qkv(36)
+    torch.manual_seed(5)
+    first = attention(*x, PACKED, kernel, dropout_p=0.5)
+    torch.manual_seed(5)
+    again = attention(*x, PACKED, kernel, dropout_p=0.5)
+    assert torch.equal(first, again)
+    many = torch.stack([attention(*x, PACKED, kernel, dropout_p=0.5) for _ in range(3000)]).mean(0)
+    torch.testing.assert_close(many, attention(*x, PACKED, kernel), atol=0.15, rtol=0)
+
+
+def test_auto_is_decided_by_device_and_dtype():
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert choose_kernel("auto", cpu, torch.float32) == "sdpa"
+    assert choose_kernel("auto", cpu, torch.bfloat16) == "matmul"
+    assert choose_kernel("auto", cuda, torch.bfloat16) == "varlen"
+    assert choose_kernel("auto", cuda, torch.float32) == "sdpa"
+    assert choose_kernel("reference", cuda, torch.float32) == "reference"
+
+
+def test_the_kernel_is_logged_once(caplog, monkeypatch):
+    monkeypatch.setattr(module, "_announced", set())
+    with caplog.at_level(logging.INFO, logger=module.__name__):
+        for _ in range(2):
+            attention(*qkv(36), PACKED, "auto")
+    assert [record.getMessage() for record in caplog.records] == ["attention kernel: sdpa (cpu, float32)"]
+
+
+def test_varlen_refuses_the_cpu_and_an_unknown_kernel_is_named():
+    with pytest.raises(InputError, match="varlen needs a CUDA device"):
+        attention(*qkv(36), PACKED, "varlen")
+    with pytest.raises(InputError, match="'flash'"):
+        attention(*qkv(36), PACKED, "flash")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "max_seqlen", "message"),
+    [
+        ([0, 8, 24], 12, "crosses the border"),
+        ([0, 12, 20], 12, "do not fill rows"),
+        ([0, 12, 6, 24], 12, "never decrease"),
+        ([2, 12, 24], 12, "start at 0"),
+        ([0, 12, 24], 8, "max_seqlen is 8"),
+    ],
+)
+def test_a_layout_that_breaks_its_promise_is_refused(bounds, max_seqlen, message):
+    with pytest.raises(ValueError, match=message):
+        AttentionLayout(torch.tensor(bounds, dtype=torch.int32), max_seqlen, 12)
