@@ -1,0 +1,1 @@
+"""What surrounds the training loop, one thing a file: see `pretrain.trainer.Callback`."""

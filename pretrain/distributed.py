@@ -1,0 +1,184 @@
+"""Who this process is among the ranks, how the ranks meet, and how they agree before and during a run.
+
+Ranks come from torchrun, srun, or our own launcher, all as environment variables. Whatever must not differ between
+ranks is compared here, on the host, over gloo. Must not import the trainer or a model.
+"""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+from conf.errors import InputError
+from pretrain.launch import LAUNCHER_PID, free_port
+
+Result = TypeVar("Result")
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The place of this process: `rank` of `world_size`, and `local_rank` of `local_world_size` on this machine."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this rank writes files and talks to the user."""
+        return self.rank == 0
+
+
+def from_environment(environment: Mapping[str, str]) -> Ranks | None:
+    """Read torchrun's variables, or else srun's; None where the process was started alone.
+
+    A batch script's own SLURM_ variables do not count: only a step of `srun` has SLURM_STEP_ID and SLURM_PROCID.
+    """
+    if "RANK" in environment and "WORLD_SIZE" in environment:
+        world = int(environment["WORLD_SIZE"])
+        return Ranks(
+            rank=int(environment["RANK"]),
+            world_size=world,
+            local_rank=int(environment.get("LOCAL_RANK", 0)),
+            local_world_size=int(environment.get("LOCAL_WORLD_SIZE", world)),
+        )
+    if "SLURM_PROCID" in environment and environment.get("SLURM_STEP_NUM_TASKS"):
+        world = int(environment["SLURM_STEP_NUM_TASKS"])
+        tasks_here = re.match(r"\d+", environment.get("SLURM_STEP_TASKS_PER_NODE", str(world)))
+        return Ranks(
+            rank=int(environment["SLURM_PROCID"]),
+            world_size=world,
+            local_rank=int(environment.get("SLURM_LOCALID", 0)),
+            local_world_size=int(tasks_here.group()) if tasks_here else world,
+        )
+    return None
+
+
+def rendezvous(ranks: Ranks) -> None:
+    """Set the variables through which torch and DeepSpeed find the other ranks, where a launcher has not."""
+    os.environ.setdefault("RANK", str(ranks.rank))
+    os.environ.setdefault("WORLD_SIZE", str(ranks.world_size))
+    os.environ.setdefault("LOCAL_RANK", str(ranks.local_rank))
+    if "MASTER_ADDR" not in os.environ:
+        nodes = os.environ.get("SLURM_STEP_NODELIST") if ranks.world_size > 1 else None
+        os.environ["MASTER_ADDR"] = _first_host(nodes) if nodes else "127.0.0.1"
+    if "MASTER_PORT" not in os.environ:
+        job = os.environ.get("SLURM_JOB_ID") if ranks.world_size > 1 else None
+        # Two jobs on one node must not join each other: a port of the job's own (and `agree` compares the job id).
+        os.environ["MASTER_PORT"] = str(20000 + int(job) % 10000 if job else free_port())
+
+
+def _first_host(nodes: str) -> str:
+    done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not done.stdout.strip():
+        raise InputError(
+            f"the first of the nodes '{nodes}' must be known to every rank, but `scontrol show hostnames` failed: "
+            "set MASTER_ADDR"
+        )
+    return done.stdout.split()[0]
+
+
+def die_with_launcher() -> None:
+    """Have the kernel kill this process when our launcher dies, however it dies (Linux; else nothing to do)."""
+    launcher = os.environ.get(LAUNCHER_PID)
+    if launcher is None or sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(launcher):  # it died before the line above
+        os._exit(1)
+
+
+def import_deepspeed() -> Any:
+    """Import DeepSpeed so that it builds no C++ op on a CPU and stays quiet.
+
+    On a CPU `init_distributed` would compile a communication op for a minute that training does not need, and fail
+    without a compiler: an empty table of compatible ops keeps it on torch's gloo.
+    """
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    import deepspeed
+    import deepspeed.ops
+    from deepspeed.utils.logging import set_log_level_from_string
+
+    if not torch.cuda.is_available():
+        deepspeed.ops.__compatible_ops__ = {}
+    set_log_level_from_string("error")
+    return deepspeed
+
+
+class Group:
+    """The ranks as a group that exchanges small values on the host, besides the tensors DeepSpeed moves."""
+
+    def __init__(self, ranks: Ranks, timeout_seconds: float) -> None:
+        self.ranks = ranks
+        rendezvous(ranks)
+        timeout = timedelta(seconds=timeout_seconds)
+        self._deepspeed = import_deepspeed()
+        self._deepspeed.init_distributed(
+            dist_backend="nccl" if torch.cuda.is_available() else "gloo",
+            auto_mpi_discovery=False,
+            verbose=False,
+            timeout=timeout,
+        )
+        # Host-side exchange never waits for the device, so a step's counts and votes cost no device sync.
+        self._host = dist.new_group(backend="gloo", timeout=timeout)
+
+    def close(self) -> None:
+        """Leave the group, so that another run may follow in this process."""
+        self._deepspeed.comm.destroy_process_group()
+
+    def sum(self, values: list[float]) -> list[float]:
+        """Sum a few numbers over all ranks, in double precision. A collective call."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        if self.ranks.world_size > 1:
+            dist.all_reduce(tensor, group=self._host)
+        return [float(value) for value in tensor.tolist()]
+
+    def from_main(self, make: Callable[[], Result]) -> Result:
+        """Run `make` on rank 0 and hand its (picklable) result to every rank; so too an InputError or OSError.
+
+        A collective call: all ranks raise what rank 0 raised, so none is left waiting.
+        """
+        box: list[Any] = [None, None]
+        if self.ranks.is_main:
+            try:
+                box[0] = make()
+            except (InputError, OSError) as error:
+                box[1] = error
+        if self.ranks.world_size > 1:
+            dist.broadcast_object_list(box, src=0, group=self._host)
+        if box[1] is not None:
+            raise box[1]
+        result: Result = box[0]
+        return result
+
+    def agree(self, facts: Mapping[str, Any]) -> None:
+        """Compare the ranks' facts (option or property -> value). A collective call.
+
+        Raises:
+            InputError: on every rank, naming the two ranks and the first fact that differs.
+        """
+        gathered: list[Any] = [None] * self.ranks.world_size
+        if self.ranks.world_size > 1:
+            dist.all_gather_object(gathered, dict(facts), group=self._host)
+        else:
+            gathered = [dict(facts)]
+        for rank, other in enumerate(gathered[1:], start=1):
+            for name in sorted({*gathered[0], *other}):
+                mine, theirs = gathered[0].get(name, "(not set)"), other.get(name, "(not set)")
+                if mine != theirs:
+                    raise InputError(
+                        f"all ranks must be started alike, but '{name}' is {mine!r} on rank 0 and {theirs!r} on rank "
+                        f"{rank}: give every rank the same command"
+                    )
