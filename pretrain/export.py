@@ -1,0 +1,107 @@
+"""`python -m pretrain.export`: a checkpoint -> a folder that Hugging Face's `transformers` loads.
+
+The folder appears under its name only when it is whole and, unless told otherwise, transformers has computed the same
+logits from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import MISSING, DictConfig
+
+from conf.command import command
+from conf.errors import InputError
+from conf.files import fsync_directory, prepare_output_directory
+from conf.provenance import write_provenance
+
+logger = logging.getLogger(__name__)
+
+PROVENANCE, WEIGHTS = "provenance.json", "model.safetensors"
+
+
+@dataclass
+class ExportOptions:
+    """Options of `conf/export.yaml`."""
+
+    checkpoint: str = MISSING
+    output: str = MISSING
+    verify: bool = True
+    tolerance: float = 1e-5
+
+
+@command("export", schema=ExportOptions, directory="output")
+def main(config: DictConfig) -> None:
+    """Export `config.checkpoint` to `config.output`; see `conf/export.yaml`."""
+    difference = export(config)
+    verified = "not verified" if difference is None else f"logits in transformers differ by at most {difference:.1e}"
+    print(f"{config.output}: {verified}")
+
+
+def export(config: DictConfig) -> float | None:
+    """Write, verify and rename into place -> the largest difference of logits, None with verify=false.
+
+    Raises InputError if the checkpoint cannot be loaded, no Hugging Face class holds it, `output` is taken or cannot
+    be written, or transformers does not compute the same.
+    """
+    from pretrain.models.huggingface import export_folder, largest_difference
+    from pretrain.models.load import load_model
+
+    if config.tolerance <= 0:
+        raise InputError(f"option 'tolerance' must be above 0, but is {config.tolerance}")
+    output = Path(config.output)
+    _check_free(output, Path(config.checkpoint))
+    prepare_output_directory(output.parent)
+    loaded = load_model(config.checkpoint)
+    logger.info("exporting %s", loaded.source)
+    staging = output.with_name(f".{output.name}.export")
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        export_folder(loaded.model, loaded.tokenizer_path, staging)
+        difference = largest_difference(loaded.model, staging) if config.verify else None
+        # Written so that NaN, which is neither above nor below, does not pass.
+        if difference is not None and not difference <= config.tolerance:
+            raise InputError(
+                f"transformers computes other logits from the export of '{config.checkpoint}': they differ by "
+                f"{difference:.1e}, more than tolerance {config.tolerance:.1e}; nothing was written"
+            )
+        write_provenance(staging, config, inputs={"checkpoint": loaded.fingerprint}, seeds={})
+        _take_place(staging, output)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return difference
+
+
+def _check_free(output: Path, checkpoint: Path) -> None:
+    """Raise InputError if something lies at `output` that is neither empty nor an export of ours."""
+    if output.resolve() == checkpoint.resolve():
+        raise InputError(f"output '{output}' is the checkpoint itself; choose another folder")
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise InputError(f"output '{output}' is a file; choose a folder")
+    empty = not any(output.iterdir())
+    if not empty and not ((output / PROVENANCE).is_file() and (output / WEIGHTS).is_file()):
+        raise InputError(
+            f"output '{output}' is not empty and no earlier export; choose another folder or remove what is there"
+        )
+
+
+def _take_place(staging: Path, output: Path) -> None:
+    """Rename `staging` to `output`; an earlier export there goes only once the new one is ready."""
+    if output.exists():
+        old = output.with_name(f".{output.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        output.rename(old)
+        staging.rename(output)
+        shutil.rmtree(old)
+    else:
+        staging.rename(output)
+    fsync_directory(output.parent)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Hugging Face folders: write one from a masked language model, read one into it, compare the two.
+
+Weights are read from safetensors or by torch's weights-only loader, never by an unpickler that can run code.
+transformers is imported only to verify an export.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+from torch import Tensor
+
+from conf.errors import InputError
+from conf.files import fsync_directory
+from pipeline.tokenizer import load_tokenizer, special_ids
+from pretrain.data.batching import pad_sequences
+from pretrain.models.encoder import padded_vocab_size
+from pretrain.models.huggingface_names import (
+    check_exportable,
+    config_from_huggingface,
+    config_to_huggingface,
+    from_huggingface,
+    to_huggingface,
+)
+from pretrain.models.masked_lm import MaskedLanguageModel
+
+logger = logging.getLogger(__name__)
+
+SAFETENSORS, SAFETENSORS_INDEX, TORCH_BIN = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+TOKENIZER, CONFIG = "tokenizer.json", "config.json"
+
+
+def export_folder(model: MaskedLanguageModel, tokenizer_path: str | Path, output: str | Path) -> None:
+    """Write `config.json`, `model.safetensors`, `tokenizer.json`, `tokenizer_config.json` into a new folder.
+
+    `tokenizer_path` is a tokenizer.json or a folder with one. `output` must not exist or be empty; the folder is
+    written under a temporary name beside it and renamed when whole. `AutoModelForMaskedLM` and `AutoTokenizer` load
+    it: the tokenizer there puts [CLS] and [SEP] around a text and between two.
+    Raises InputError if no class holds the model, the tokenizer is not the model's, or `output` is taken.
+    """
+    check_exportable(model.config)
+    output = Path(output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(f"'{output}' exists and is not an empty folder; choose another output or remove it")
+    tokenizer = load_tokenizer(tokenizer_path)
+    if max(tokenizer.get_vocab(with_added_tokens=True).values()) >= model.vocab_size:
+        raise InputError(
+            f"the tokenizer '{tokenizer_path}' has {tokenizer.get_vocab_size()} entries, but the model was made for "
+            f"{model.vocab_size}; give the tokenizer that the model was trained with"
+        )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    temporary = output.with_name(f".{output.name}.partial")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        ids = special_ids(tokenizer)
+        config = config_to_huggingface(model.config, model.vocab_size, ids)
+        tensors = to_huggingface(model.state_dict(), model.config, model.vocab_size)
+        _write_json(temporary / CONFIG, config)
+        # "format" tells transformers which framework wrote the file.
+        save_file(tensors, temporary / SAFETENSORS, metadata={"format": "pt"})
+        _write_tokenizer(tokenizer, ids, model, temporary)
+        fsync_directory(temporary)
+        if output.exists():
+            output.rmdir()
+        temporary.rename(output)
+        fsync_directory(output.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def _write_tokenizer(tokenizer: Tokenizer, ids: dict[str, int], model: MaskedLanguageModel, directory: Path) -> None:
+    names = {role: tokenizer.id_to_token(number) for role, number in ids.items()}
+    cls, sep = names["cls"], names["sep"]
+    # Shards have the special tokens in place already, so the training tokenizer may not add them; this one must.
+    tokenizer.post_processor = TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {sep} $B:1 {sep}:1",
+        special_tokens=[(cls, ids["cls"]), (sep, ids["sep"])],
+    )
+    tokenizer.save(str(directory / TOKENIZER))
+    inputs = ["input_ids", "attention_mask"]
+    if model.config.token_types > 1:
+        inputs.insert(1, "token_type_ids")
+    settings = {f"{role}_token": name for role, name in names.items()} | {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": model.config.max_positions,
+        "model_input_names": inputs,
+        "clean_up_tokenization_spaces": False,
+    }
+    _write_json(directory / "tokenizer_config.json", settings)
+
+
+def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | None]:
+    """Read a BERT or ModernBERT folder -> (model in evaluation mode, its tokenizer or None without tokenizer.json).
+
+    A folder of the bare encoder has no masked-LM head: it starts fresh from torch's global generator, and the log
+    says so. Raises InputError, naming the file and field or tensor, for what is missing or cannot be imported.
+    """
+    folder = Path(path)
+    config_path = folder / CONFIG
+    try:
+        raw = json.loads(config_path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"'{folder}' is no Hugging Face folder: it has no {CONFIG}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{config_path}' cannot be read as JSON: {error}") from error
+    config, vocab_size = config_from_huggingface(raw, str(config_path))
+    weights_path, tensors = read_weights(folder)
+    state, has_head, unused = from_huggingface(tensors, config, padded_vocab_size(vocab_size), str(weights_path))
+    model = MaskedLanguageModel(config, vocab_size)
+    load_state(model, state, str(weights_path), partial=not has_head)
+    if not has_head:
+        logger.warning("%s holds no masked-LM head: it starts from random weights", weights_path)
+    if unused:
+        logger.info("%s: not used: %s", weights_path, ", ".join(unused))
+    tokenizer = load_tokenizer(folder) if (folder / TOKENIZER).is_file() else None
+    return model.eval(), tokenizer
+
+
+def load_state(model: MaskedLanguageModel, state: dict[str, Tensor], where: str, partial: bool = False) -> None:
+    """Load `state` into `model`; with `partial`, what it lacks stays as it is.
+
+    Raises InputError, naming `where` and the tensor, if names or shapes are not those of the model.
+    """
+    own = model.state_dict()
+    missing = [] if partial else sorted(set(own) - set(state))
+    unknown = sorted(set(state) - set(own))
+    if missing or unknown:
+        problem = f"lack '{missing[0]}'" if missing else f"hold '{unknown[0]}'"
+        raise InputError(f"the weights in '{where}' {problem}: they are not those of the model its configuration names")
+    for name, tensor in state.items():
+        if tensor.shape != own[name].shape:
+            raise InputError(
+                f"the weights in '{where}' are of another model shape: '{name}' is {list(tensor.shape)}, but the "
+                f"configuration beside it says {list(own[name].shape)}"
+            )
+    model.load_state_dict(state, strict=not partial)
+
+
+def weights_file(folder: Path) -> Path | None:
+    """The file that holds (or lists) a folder's weights, None if there is none."""
+    for name in (SAFETENSORS, SAFETENSORS_INDEX, TORCH_BIN):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    """All tensors of a folder and the file they are in (or that lists their files).
+
+    Raises InputError if there is none, it is damaged, or it needs code to be run.
+    """
+    path = weights_file(folder)
+    if path is None:
+        raise InputError(f"'{folder}' has no weights: expected {SAFETENSORS}, {SAFETENSORS_INDEX} or {TORCH_BIN}")
+    if path.name == SAFETENSORS_INDEX:
+        shards = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
+        tensors: dict[str, Tensor] = {}
+        for shard in shards:
+            tensors |= read_safetensors(folder / Path(shard).name)
+        return path, tensors
+    if path.name == SAFETENSORS:
+        return path, read_safetensors(path)
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise InputError(
+            f"'{path}' is damaged or holds more than tensors, which is not loaded because it could run code; "
+            "convert it to safetensors where you trust it"
+        ) from error
+    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+        raise InputError(f"'{path}' must hold a dictionary of tensors, but holds something else")
+    return path, dict(loaded)
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """Tensors of one safetensors file. Raises InputError if it is missing or damaged."""
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise InputError(f"'{path}' is missing; copy the whole folder again") from None
+    except SafetensorError as error:
+        raise InputError(f"'{path}' is damaged or no safetensors file: {error}") from error
+
+
+@torch.no_grad()
+def largest_difference(model: MaskedLanguageModel, folder: str | Path, seed: int = 0) -> float:
+    """Load `folder` with transformers and return the largest difference of logits to `model`.
+
+    Both read the same three random sequences (of up to 64 tokens, padded) in fp32 in evaluation mode.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    theirs = AutoModelForMaskedLM.from_pretrained(str(folder), local_files_only=True, dtype=torch.float32).eval()
+    generator = torch.Generator().manual_seed(seed)
+    longest = min(64, model.config.max_positions)
+    lengths = [longest, max(longest // 2, 1), max(longest // 5, 1)]
+    sequences = [torch.randint(model.vocab_size, (n,), generator=generator).tolist() for n in lengths]
+    input_ids, position_ids, layout, starts = pad_sequences(sequences, pad_id=0)
+    real = torch.cat([int(start) + torch.arange(n) for start, n in zip(starts, lengths, strict=True)])
+    was_training = model.training
+    ours = model.eval()(input_ids, position_ids, layout, real)
+    model.train(was_training)
+    mask = torch.zeros_like(input_ids)
+    mask[real] = 1
+    shape = (len(lengths), longest)
+    logits = theirs(input_ids=input_ids.view(shape), attention_mask=mask.view(shape)).logits
+    return float((logits.flatten(0, 1)[real] - ours.to(torch.float32)).abs().max())

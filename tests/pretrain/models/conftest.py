@@ -1,0 +1,56 @@
+"""Shared by the model tests: small configurations of both forms, with weights that are not at their quiet start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from pretrain.models.encoder import EncoderConfig
+from pretrain.models.masked_lm import MaskedLanguageModel
+
+torch.set_num_threads(1)
+
+SIZES = dict(hidden_size=32, num_layers=3, num_heads=4, intermediate_size=40, max_positions=48)
+BERT = dict(norm="post", positions="learned", activation="gelu", biases=True, layer_norm_eps=1e-12)
+FORMS = {
+    "bert": EncoderConfig(**SIZES, **BERT, token_types=2),
+    "bert_without_token_types": EncoderConfig(**SIZES, **BERT),
+    "modern": EncoderConfig(**SIZES, rope_base=1234.0),
+    "modern_with_biases": EncoderConfig(**SIZES, biases=True),
+}
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(70))]
+VOCAB_SIZE = len(WORDS)
+
+
+def make_model(config: EncoderConfig, vocab_size: int = VOCAB_SIZE, seed: int = 0) -> MaskedLanguageModel:
+    """A model whose every weight, norms and biases too, matters to its logits."""
+    torch.manual_seed(seed)
+    model = MaskedLanguageModel(config, vocab_size).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)
+        model.encoder.embeddings.token.weight[vocab_size:] = 0.0
+        model.head.bias[vocab_size:] = 0.0
+    return model
+
+
+@pytest.fixture(params=FORMS)
+def model(request: pytest.FixtureRequest) -> MaskedLanguageModel:
+    return make_model(FORMS[request.param])
+
+
+@pytest.fixture
+def tokenizer_folder(tmp_path: Path) -> Path:
+    """A folder with a word-level tokenizer.json that adds no special tokens by itself."""
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens(WORDS[:5])
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
