@@ -1,0 +1,97 @@
+"""The small language that templates of minimal pairs are written in. Must not import torch or know any language.
+
+A pattern is a sentence with slots and exactly one contrast:
+
+    "The {person.one} near the {thing.many} [{act.s}/{act.base}] today."
+
+`{kind.form}` is filled with one form of a word of that kind; `{kind2.form}` is a second, different word of the same
+kind; a word keeps its choice wherever its slot returns. `[good/bad]` is the contrast: the good sentence takes the left
+side, the bad one the right.
+
+A template is a group of patterns filled with the SAME words. Its patterns must balance each other, so that a scorer
+that does not look at the context gets exactly one half (`bag_differences` is the test of that).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SLOT = re.compile(r"\{([a-z_]+)(\d*)(?:\.([a-z]+))?\}")
+CONTRAST = re.compile(r"\[([^\[\]/]+)/([^\[\]/]+)\]")
+TOKEN = re.compile(r"\w+|[^\w\s]")
+
+Word = Mapping[str, str]
+"""The forms of one word: `{"one": "dog", "many": "dogs"}`; a word with a single form has the key ""."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A named group of patterns of one phenomenon that are filled together."""
+
+    phenomenon: str
+    name: str
+    patterns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What a builder needs of a language: its words by kind and its templates. `version` changes with either."""
+
+    language: str
+    version: int
+    words: Mapping[str, tuple[Word, ...]]
+    templates: tuple[Template, ...]
+
+    def phenomena(self) -> tuple[str, ...]:
+        """Names of the phenomena, in the order of the templates."""
+        return tuple(dict.fromkeys(template.phenomenon for template in self.templates))
+
+
+def slots_of(template: Template) -> tuple[tuple[str, str], ...]:
+    """The `(slot, kind)` pairs of a template in order of appearance: `(("thing", "thing"), ("thing2", "thing"))`."""
+    found: dict[str, str] = {}
+    for pattern in template.patterns:
+        for kind, index, _ in SLOT.findall(pattern):
+            found[kind + index] = kind
+    return tuple(found.items())
+
+
+def fill(pattern: str, words: Mapping[str, Word]) -> tuple[str, str]:
+    """The good and the bad sentence of a pattern.
+
+    Args:
+        pattern: text with slots and one contrast.
+        words: slot name -> the word chosen for it.
+
+    Raises:
+        KeyError: a slot without a word, or a form that the word does not have.
+        ValueError: a pattern that has not exactly one contrast.
+    """
+    filled = SLOT.sub(lambda slot: words[slot[1] + slot[2]][slot[3] or ""], pattern)
+    contrasts = CONTRAST.findall(filled)
+    if len(contrasts) != 1:
+        raise ValueError(f"a pattern must have exactly one [good/bad] contrast, but has {len(contrasts)}: {pattern}")
+    good = CONTRAST.sub(lambda match: match[1], filled)
+    bad = CONTRAST.sub(lambda match: match[2], filled)
+    return good, bad
+
+
+def bag_of_words(sentence: str) -> Counter[str]:
+    """How often each word or sign stands in a sentence."""
+    return Counter(TOKEN.findall(sentence))
+
+
+def bag_differences(pairs: list[tuple[str, str]]) -> Counter[tuple[tuple[str, int], ...]]:
+    """How often each difference "words of good minus words of bad" occurs among pairs.
+
+    A set is balanced when every difference occurs as often as its negative: then a scorer that adds up weights of
+    words, whatever the weights, wins one pair for each that it loses. The empty difference (a permutation) is its own
+    negative and is a tie for such a scorer.
+    """
+    found: Counter[tuple[tuple[str, int], ...]] = Counter()
+    for good, bad in pairs:
+        difference = bag_of_words(good)
+        difference.subtract(bag_of_words(bad))
+        found[tuple(sorted((word, count) for word, count in difference.items() if count))] += 1
+    return found
