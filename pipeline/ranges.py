@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 WHOLE = -1
-COMPRESSION_RATIO = 4
+COMPRESSION_RATIO = 4  # about what gzip makes of text
 
 
 @dataclass(frozen=True)
@@ -60,30 +60,33 @@ class Plan:
     generation: int = 0
 
 
-def plan_ranges(files: Sequence[SourceFile], cuttable: Sequence[bool], range_bytes: int) -> Plan:
+def plan_ranges(
+    files: Sequence[SourceFile], cuttable: Sequence[bool], range_bytes: int, expansion: Sequence[int] | None = None
+) -> Plan:
     """Cut files into ranges.
 
     A cuttable file (records can be found from any byte) larger than `range_bytes` is cut at every multiple of
     `range_bytes`, so it grows without moving its earlier cuts. All other files are grouped, in the order given, until
-    the next would pass `range_bytes`; one that is not cuttable because it is compressed weighs four times its size,
-    about what its text does. The last piece of a file is open-ended, so a range's id does not depend on sizes.
+    the next would pass `range_bytes`. The last piece of a file is open-ended, so a range's id does not depend on sizes.
 
     Args:
         files: in the order they shall be read.
         cuttable: for each file, whether it may be cut.
         range_bytes: the wanted size of a range, in bytes of text; at least 1.
+        expansion: for each file, how many bytes of text a stored byte is taken for (COMPRESSION_RATIO for a compressed
+            one); 1 for all if not given.
     """
     groups: list[tuple[Piece, ...]] = []
     group: list[Piece] = []
     weight = 0
-    for index, (file, may_cut) in enumerate(zip(files, cuttable, strict=True)):
+    for index, (file, may_cut, factor) in enumerate(zip(files, cuttable, expansion or [1] * len(files), strict=True)):
         if may_cut and file.size > range_bytes:
             if group:
                 groups.append(tuple(group))
                 group, weight = [], 0
             groups.extend((piece,) for piece in _cut(index, file, range_bytes))
             continue
-        file_weight = range_bytes if file.size < 0 else file.size * (1 if may_cut else COMPRESSION_RATIO)
+        file_weight = range_bytes if file.size < 0 else file.size * factor
         if group and weight + file_weight > range_bytes:
             groups.append(tuple(group))
             group, weight = [], 0

@@ -18,7 +18,7 @@ from conf.errors import InputError
 from pipeline.compression import DAMAGE, MAGIC_BYTES, compression_of, decompressed, strip_suffix
 from pipeline.files import find_files, open_file, total_size
 from pipeline.lines import Record, is_blank, lines_in, paragraphs_in
-from pipeline.ranges import Piece, Plan, Range, SourceFile, plan_ranges
+from pipeline.ranges import COMPRESSION_RATIO, Piece, Plan, Range, SourceFile, plan_ranges
 from pipeline.records import Document, ReadFailure
 
 JSONL_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -116,8 +116,10 @@ class TextCorpus:
                 f"the corpus is empty: corpus.paths matches {len(files)} file(s) of 0 bytes, "
                 f"'{files[0].path}' the first of them"
             )
-        cuttable = [self._probe(file) and not self._is_whole(file.name) for file in files]
-        return plan_ranges(files, cuttable, self.range_bytes)
+        plain = [self._probe(file) for file in files]
+        cuttable = [is_plain and not self._is_whole(file.name) for file, is_plain in zip(files, plain, strict=True)]
+        expansion = [1 if is_plain else COMPRESSION_RATIO for is_plain in plain]
+        return plan_ranges(files, cuttable, self.range_bytes, expansion)
 
     def read(self, range_: Range) -> Iterator[Document | ReadFailure]:
         """The documents of one range, in order, with a `ReadFailure` in the place of each that cannot be read.

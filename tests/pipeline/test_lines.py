@@ -1,4 +1,5 @@
 import io
+import itertools
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ def in_ranges(function, content, cuts, buffer, maximum=1000):
     borders = [0, *sorted(cuts), WHOLE]
     return [
         record
-        for start, end in zip(borders, borders[1:], strict=False)
+        for start, end in itertools.pairwise(borders)
         for record in read(function, content, start, end, buffer, maximum)
     ]
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ranges import WHOLE, SourceFile, plan_ranges
+from pipeline.ranges import COMPRESSION_RATIO, WHOLE, SourceFile, plan_ranges
 
 
 def files(*sizes, prefix=""):
@@ -39,8 +39,8 @@ def test_a_large_plain_file_is_cut_at_multiples_and_a_compressed_one_is_not():
 
 
 def test_a_compressed_file_weighs_what_its_text_does():
-    assert len(plan_ranges(files(20, 20), [True, True], 100).ranges) == 1
-    assert len(plan_ranges(files(20, 20), [False, False], 100).ranges) == 2
+    assert len(plan_ranges(files(20, 20), [False, False], 100).ranges) == 1
+    assert len(plan_ranges(files(20, 20), [False, False], 100, [COMPRESSION_RATIO] * 2).ranges) == 2
 
 
 def test_a_file_of_unknown_size_is_a_range_of_its_own():

@@ -3,6 +3,7 @@ import gzip
 import json
 import lzma
 import os
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -79,7 +80,7 @@ def test_line_separators_of_unicode_are_not_line_ends(tmp_path):
 @pytest.mark.parametrize("kind", COMPRESSORS)
 def test_compression_is_told_by_content_and_concatenated_members_are_all_read(tmp_path, kind):
     compress = COMPRESSORS[kind]
-    path = write(tmp_path, "misnamed.txt", compress("one\ntw".encode()) + compress("o\nthree".encode()))
+    path = write(tmp_path, "misnamed.txt", compress(b"one\ntw") + compress(b"o\nthree"))
     assert texts(TextCorpus([path])) == ["one", "two", "three"]
 
 
@@ -181,7 +182,7 @@ def test_paths_start_at_the_working_directory_and_names_are_the_same_wherever_th
     absolute = TextCorpus([str(tmp_path / "there/data/*.txt")])
     assert [range_.id for range_ in relative.plan().ranges] == [range_.id for range_ in absolute.plan().ranges]
     assert read(relative) == read(absolute)
-    assert os.path.isabs(relative.plan().files[0].path)
+    assert Path(relative.plan().files[0].path).is_absolute()
 
 
 def test_files_come_from_any_store_that_fsspec_knows():
@@ -248,7 +249,7 @@ def test_options_that_cannot_be_are_bad_input(options, said):
 def test_a_file_that_vanishes_after_the_plan_is_a_counted_failure(tmp_path):
     corpus = TextCorpus([write(tmp_path, "a.txt", "one\n")])
     plan = corpus.plan()
-    os.unlink(plan.files[0].path)
+    Path(plan.files[0].path).unlink()
     assert [record.reason for record in corpus.read(plan.ranges[0])] == ["damaged_file"]
 
 
