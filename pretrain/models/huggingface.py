@@ -24,7 +24,6 @@ from conf.errors import InputError
 from conf.files import fsync_directory
 from pipeline.tokenizer import load_tokenizer, special_ids
 from pretrain.data.batching import pad_sequences
-from pretrain.models.encoder import padded_vocab_size
 from pretrain.models.huggingface_names import (
     check_exportable,
     config_from_huggingface,
@@ -122,7 +121,7 @@ def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | No
         raise InputError(f"'{config_path}' cannot be read as JSON: {error}") from error
     config, vocab_size = config_from_huggingface(raw, str(config_path))
     weights_path, tensors = read_weights(folder)
-    state, has_head, unused = from_huggingface(tensors, config, padded_vocab_size(vocab_size), str(weights_path))
+    state, has_head, unused = from_huggingface(tensors, config, vocab_size, str(weights_path))
     model = MaskedLanguageModel(config, vocab_size)
     load_state(model, state, str(weights_path), partial=not has_head)
     if not has_head:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from conf.errors import InputError
-from pretrain.models.config import EncoderConfig
+from pretrain.models.encoder import EncoderConfig, padded_vocab_size
 
 # Rows of these beyond the vocabulary are padding, which Hugging Face models do not have.
 _PADDED = ("encoder.embeddings.token.weight", "head.bias")
@@ -116,11 +116,11 @@ def to_huggingface(state: Mapping[str, Tensor], config: EncoderConfig, vocab_siz
 
 
 def from_huggingface(
-    tensors: Mapping[str, Tensor], config: EncoderConfig, padded_size: int, where: str
+    tensors: Mapping[str, Tensor], config: EncoderConfig, vocab_size: int, where: str
 ) -> tuple[dict[str, Tensor], bool, list[str]]:
     """Their tensors -> (our state_dict, whether the masked-LM head was among them, names that found no use).
 
-    The vocabulary is padded with zeros to `padded_size` rows. A checkpoint without any head weight gives a state
+    The vocabulary is padded with zero rows as our models have them. A checkpoint without any head weight gives a state
     without `head.*`. Raises InputError, naming `where` and the tensor, for one that is missing, has another shape
     than the configuration says, or is unknown, and for an output matrix that is not the input embedding.
     """
@@ -139,7 +139,12 @@ def from_huggingface(
         used.update(theirs)
         tensor = torch.cat([renamed[name].to(torch.float32) for name in theirs])
         if ours in _PADDED:
-            padding = torch.zeros(padded_size - len(tensor), *tensor.shape[1:])
+            if len(tensor) != vocab_size:
+                raise InputError(
+                    f"the weights in '{where}' have {len(tensor)} rows in '{theirs[0]}', but their config.json has "
+                    f"vocab_size {vocab_size}"
+                )
+            padding = torch.zeros(padded_vocab_size(vocab_size) - vocab_size, *tensor.shape[1:])
             tensor = torch.cat([tensor, padding])
         state[ours] = tensor
     _check_tied(renamed, config, where)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,17 @@ from pretrain.models.masked_lm import MaskedLanguageModel
 
 torch.set_num_threads(1)
 
-SIZES = dict(hidden_size=32, num_layers=3, num_heads=4, intermediate_size=40, max_positions=48)
-BERT = dict(norm="post", positions="learned", activation="gelu", biases=True, layer_norm_eps=1e-12)
+MODERN = EncoderConfig(
+    hidden_size=32, num_layers=3, num_heads=4, intermediate_size=40, max_positions=48, rope_base=1234.0
+)
+BERT = replace(
+    MODERN, norm="post", positions="learned", activation="gelu", biases=True, token_types=2, layer_norm_eps=1e-12
+)
 FORMS = {
-    "bert": EncoderConfig(**SIZES, **BERT, token_types=2),
-    "bert_without_token_types": EncoderConfig(**SIZES, **BERT),
-    "modern": EncoderConfig(**SIZES, rope_base=1234.0),
-    "modern_with_biases": EncoderConfig(**SIZES, biases=True),
+    "bert": BERT,
+    "bert_without_token_types": replace(BERT, token_types=0),
+    "modern": MODERN,
+    "modern_with_biases": replace(MODERN, biases=True),
 }
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(70))]
 VOCAB_SIZE = len(WORDS)
@@ -37,8 +43,21 @@ def make_model(config: EncoderConfig, vocab_size: int = VOCAB_SIZE, seed: int = 
     return model
 
 
+@pytest.fixture
+def forms() -> dict[str, EncoderConfig]:
+    """Small configurations of every form that can be exported, by name."""
+    return FORMS
+
+
+@pytest.fixture
+def build() -> Callable[..., MaskedLanguageModel]:
+    """`make_model`."""
+    return make_model
+
+
 @pytest.fixture(params=FORMS)
 def model(request: pytest.FixtureRequest) -> MaskedLanguageModel:
+    """One model of each form."""
     return make_model(FORMS[request.param])
 
 

@@ -1,0 +1,155 @@
+"""Models load from all three places; what is none of them, damaged or of another shape is one sentence."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from conf.errors import InputError
+from pretrain.data.batching import pad_sequences
+from pretrain.models.huggingface import export_folder
+from pretrain.models.load import load_model, random_like
+
+
+def write_checkpoint(run, model, tokenizer_folder, step=200):
+    """A checkpoint as the trainer lays it out."""
+    folder = run / "checkpoints" / f"step-{step:08d}"
+    folder.mkdir(parents=True)
+    save_file(model.state_dict(), folder / "model.safetensors")
+    data = (folder / "model.safetensors").read_bytes()
+    state = {
+        "format": 1,
+        "step": step,
+        "model": asdict(model.config),
+        "vocab_size": model.vocab_size,
+        "files": {"model.safetensors": {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}},
+    }
+    (folder / "state.json").write_text(json.dumps(state))
+    (run / "checkpoints" / "latest").write_text(folder.name + "\n")
+    shutil.copy(tokenizer_folder / "tokenizer.json", run / "tokenizer.json")
+    return folder
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(*pad_sequences([[2, 11, 4, 3], [2, 4, 3]], 0)[:3], torch.tensor([2, 5]))
+
+
+@pytest.fixture
+def run(model, tokenizer_folder, tmp_path):
+    write_checkpoint(tmp_path / "run", model, tokenizer_folder)
+    return tmp_path / "run"
+
+
+def test_a_run_its_checkpoint_and_its_export_are_the_same_model(run, model, tokenizer_folder, tmp_path):
+    export_folder(model, tokenizer_folder, tmp_path / "exported")
+    checkpoint = run / "checkpoints" / "step-00000200"
+    for path in (run, checkpoint, tmp_path / "exported"):
+        loaded = load_model(path)
+        assert torch.equal(logits(loaded.model), logits(model))
+        assert not loaded.model.training
+        assert loaded.tokenizer.token_to_id("word0") == 5
+        assert loaded.tokenizer_path.is_file()
+        weights = (path if path != run else checkpoint) / "model.safetensors"
+        assert loaded.fingerprint == "sha256:" + hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert load_model(run).source == "run, step 200"
+    assert load_model(tmp_path / "exported").source == "Hugging Face folder exported"
+
+
+def test_latest_may_be_a_link(run):
+    latest = run / "checkpoints" / "latest"
+    latest.unlink()
+    latest.symlink_to("step-00000200")
+    assert load_model(run).source == "run, step 200"
+
+
+def test_the_latest_of_several_checkpoints_is_taken(run, forms, build, tokenizer_folder):
+    write_checkpoint(run, build(forms["modern"], seed=7), tokenizer_folder, step=300)
+    assert load_model(run).source == "run, step 300"
+
+
+def test_the_kernel_of_the_training_machine_is_not_kept(forms, build, tokenizer_folder, tmp_path):
+    write_checkpoint(tmp_path / "run", build(replace(forms["modern"], attention_kernel="varlen")), tokenizer_folder)
+    logits(load_model(tmp_path / "run").model)
+
+
+def test_random_weights_are_of_the_seed_alone_and_the_same_shape(run):
+    loaded = load_model(run)
+    torch.manual_seed(11)
+    before = torch.random.get_rng_state()
+    first, again, other = random_like(loaded, 1), random_like(loaded, 1), random_like(loaded, 2)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert torch.equal(logits(first), logits(again))
+    assert not torch.equal(logits(first), logits(other))
+    assert first.config == loaded.model.config
+    assert not first.training
+
+
+def test_what_is_no_model_is_said_to_be_none(run, tmp_path):
+    with pytest.raises(InputError, match="there is no folder"):
+        load_model(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="neither a run directory"):
+        load_model(tmp_path / "empty")
+    (run / "checkpoints" / "latest").unlink()
+    with pytest.raises(InputError, match="has no finished checkpoint"):
+        load_model(run)
+
+
+def edit_state(folder, **fields):
+    path = folder / "state.json"
+    state = json.loads(path.read_text())
+    state["model"] |= fields.pop("model", {})
+    path.write_text(json.dumps(state | fields))
+
+
+def test_weights_of_another_shape_than_the_config_are_refused(run):
+    folder = run / "checkpoints" / "step-00000200"
+    edit_state(folder, model={"intermediate_size": 44})
+    with pytest.raises(InputError, match="are of another model shape: 'encoder"):
+        load_model(run)
+    edit_state(folder, model={"num_layers": 2})
+    with pytest.raises(InputError, match=r"hold 'encoder\.layers\.2"):
+        load_model(run)
+    edit_state(folder, model={"num_layers": 4})
+    with pytest.raises(InputError, match=r"lack 'encoder\.layers\.3"):
+        load_model(run)
+    edit_state(folder, model={"colour": "red"})
+    with pytest.raises(InputError, match=r"field 'model', is not of this version.*colour"):
+        load_model(run)
+
+
+def test_one_changed_byte_is_found(run):
+    weights = run / "checkpoints" / "step-00000200" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(bytes(data))
+    with pytest.raises(InputError, match="was changed or damaged"):
+        load_model(run)
+
+
+def test_missing_files_of_a_checkpoint_are_named(run):
+    folder = run / "checkpoints" / "step-00000200"
+    (run / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match=r"there is no tokenizer at .*tokenizer\.json"):
+        load_model(run)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"has no model\.safetensors"):
+        load_model(folder)
+    (folder / "state.json").write_text("{}")
+    with pytest.raises(InputError, match="lacks the field 'step'"):
+        load_model(folder)
+    (folder / "state.json").unlink()
+    with pytest.raises(InputError, match=r"names 'step-00000200', but .*state\.json' does not exist"):
+        load_model(run)
+
+
+def test_a_hugging_face_folder_needs_its_tokenizer(model, tokenizer_folder, tmp_path):
+    export_folder(model, tokenizer_folder, tmp_path / "exported")
+    (tmp_path / "exported" / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match=r"has no tokenizer\.json"):
+        load_model(tmp_path / "exported")
