@@ -129,8 +129,8 @@ def encode(
             if too_long == "refuse":
                 raise InputError(
                     f"example {number} has {len(ids_a) + len(ids_b) + max_length - room} tokens, but max_length is "
-                    f"{max_length} ({example.text_a[:60]!r}): raise recipe.max_length, or set recipe.too_long=cut to cut "
-                    "and count such examples"
+                    f"{max_length} ({example.text_a[:60]!r}): raise recipe.max_length, or set recipe.too_long=cut to "
+                    "cut and count such examples"
                 )
             keep_a, keep_b = cut_lengths(len(ids_a), len(ids_b), room)
             ids_a, ids_b = ids_a[:keep_a], ids_b[:keep_b]
@@ -237,4 +237,3 @@ def _token_types(encoder: Encoder, members: Sequence[EncodedExample], layout: At
         return None
     rows = [example.types + [0] * (layout.row_length - len(example.types)) for example in members]
     return torch.tensor(rows, dtype=torch.long).reshape(-1)
-

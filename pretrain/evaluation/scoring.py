@@ -63,8 +63,8 @@ def tokenize(tokenizer: Tokenizer, texts: Sequence[str], max_positions: int) -> 
         length = len(encoding.ids) + 2
         if length > max_positions:
             raise InputError(
-                f"a text to score must have at most {max_positions} tokens with [CLS] and [SEP] (the model's positions), "
-                f"but {_shown(text)} has {length}: shorten it, or use a model with more positions"
+                f"a text to score must have at most {max_positions} tokens with [CLS] and [SEP] (the model's "
+                f"positions), but {_shown(text)} has {length}: shorten it, or use a model with more positions"
             )
         tokenized.append(
             TokenizedText(

@@ -24,9 +24,7 @@ class Estimate:
     high: float
 
 
-def cluster_sums(
-    values: NDArray[np.float64], clusters: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def cluster_sums(values: NDArray[np.float64], clusters: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sums and counts per cluster, clusters in the order of their names.
 
     Args:
@@ -93,17 +91,15 @@ def cluster_bootstrap(
     if repetitions == 1:
         columns = np.ones((resamples, 1))
     else:
-        columns = generator.multinomial(
-            repetitions, np.full(repetitions, 1 / repetitions), size=resamples
-        ).astype(np.float64)
+        columns = generator.multinomial(repetitions, np.full(repetitions, 1 / repetitions), size=resamples).astype(
+            np.float64
+        )
     means = ((rows @ sums) * columns).sum(axis=1) / ((rows @ counts) * columns).sum(axis=1)
     low, high = np.quantile(means, [tail, 1 - tail])
     return Estimate(float(sums.sum() / counts.sum()), float(low), float(high))
 
 
-def seeds_and_items_interval(
-    values: ArrayLike, clusters: ArrayLike, confidence: float = CONFIDENCE
-) -> Estimate:
+def seeds_and_items_interval(values: ArrayLike, clusters: ArrayLike, confidence: float = CONFIDENCE) -> Estimate:
     """Mean over trained models and items with a t interval for another seed AND other items.
 
     The variance is the sum of two parts: between seeds, var(mean per seed) / seeds; and between clusters of items,
@@ -132,15 +128,13 @@ def seeds_and_items_interval(
     total = item_variance + seed_variance
     if total == 0.0:
         return Estimate(mean, mean, mean)
-    freedom = total**2 / (
-        item_variance**2 / (groups - 1) + (seed_variance**2 / (seeds - 1) if seeds > 1 else 0.0)
-    )
+    freedom = total**2 / (item_variance**2 / (groups - 1) + (seed_variance**2 / (seeds - 1) if seeds > 1 else 0.0))
     half = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * total**0.5
     return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half))
 
 
 def verdict(pretrained: Estimate, random: Estimate) -> str:
-    """"wins" or "loses" if the two intervals do not meet, else "undecided".
+    """ "wins" or "loses" if the two intervals do not meet, else "undecided".
 
     Stricter than a test of the difference: two intervals may overlap and the difference still be real, never the
     other way round.

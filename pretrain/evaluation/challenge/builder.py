@@ -104,7 +104,9 @@ def _fillings(grammar: Grammar, template: Template, groups: int, seed: int) -> I
             words = {slot: draw(kind) for slot, kind in slots}
             key = tuple(next(iter(word.values())) for word in words.values())
             twice = any(
-                words[slot] is words[other] for slot, kind in slots for other, kind2 in slots
+                words[slot] is words[other]
+                for slot, kind in slots
+                for other, kind2 in slots
                 if slot < other and kind == kind2
             )  # a deck that ran out in the middle may give one word to two slots
             if key not in seen and not twice:

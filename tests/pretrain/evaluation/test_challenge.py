@@ -105,7 +105,7 @@ def test_in_word_order_every_moved_content_word_moves_left_as_often_as_right(ite
         assert len(moved) == 2 and moved[1] == moved[0] + 1, item
         moves[item.group, good[moved[0]]] += 1
         moves[item.group, good[moved[1]]] -= 1
-    function_words = set("the a this is can to in for of with on by".split())
+    function_words = {"the", "a", "this", "is", "can", "to", "in", "for", "of", "with", "on", "by"}
     assert all(balance == 0 for (_, word), balance in moves.items() if word not in function_words)
 
 
@@ -148,13 +148,16 @@ def test_words_of_a_kind_are_used_about_equally(items):
 
 
 @pytest.mark.parametrize(
-    ("word", "form"), [("class", "classes"), ("library", "libraries"), ("key", "keys"), ("box", "boxes"), ("dog", "dogs")]
+    ("word", "form"),
+    [("class", "classes"), ("library", "libraries"), ("key", "keys"), ("box", "boxes"), ("dog", "dogs")],
 )
 def test_s_form(word, form):
     assert s_form(word) == form
 
 
-@pytest.mark.parametrize(("verb", "form"), [("move", "moved"), ("copy", "copied"), ("push", "pushed"), ("play", "played")])
+@pytest.mark.parametrize(
+    ("verb", "form"), [("move", "moved"), ("copy", "copied"), ("push", "pushed"), ("play", "played")]
+)
 def test_past(verb, form):
     assert past(verb) == form
 

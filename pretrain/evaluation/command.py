@@ -1,0 +1,46 @@
+"""What the commands `evaluate` and `finetune` share: lock, provenance, tasks, table."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from conf.errors import InputError
+from conf.files import directory_lock
+from conf.provenance import write_provenance
+from pretrain.evaluation.subject import read_subject
+from pretrain.evaluation.suite import evaluate_tasks
+from pretrain.evaluation.table import print_scores
+from pretrain.evaluation.tasks.base import Task
+
+
+def run(
+    config: DictConfig,
+    tasks: Mapping[str, Task],
+    seeds: list[int],
+    initialisations: list[int],
+    directory: Path | None,
+) -> None:
+    """Evaluate `config.checkpoint` on tasks, write the results into `config.output` and print them.
+
+    Raises:
+        InputError: see `read_subject` and `evaluate_tasks`; or another run holds `output`.
+    """
+    started = time.monotonic()
+    if directory is not None and not directory.is_dir():
+        raise InputError(
+            f"option 'tasks' must be a folder made by `python -m pipeline job=corpus_tasks`, but '{directory}' is none"
+        )
+    subject = read_subject(config.checkpoint, seeds, initialisations)
+    output = Path(config.output)
+    with directory_lock(output):
+        write_provenance(
+            output,
+            config,
+            inputs={"checkpoint": subject.fingerprint},
+            seeds={f"seed_{seed}": seed for seed in seeds},
+        )
+        outcomes = evaluate_tasks(tasks, subject, directory, output, config.workers)
+    print_scores(outcomes, subject.source)
+    print(f"{output / 'scores.json'}: written after {time.monotonic() - started:.0f} s")

@@ -1,0 +1,94 @@
+"""What an evaluation says: scores, comparisons and notes, and the one file they are kept in. Must not import torch."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from conf.files import atomic_write_text
+from pretrain.evaluation.statistics import Estimate, verdict
+
+ModelName = Literal["pretrained", "random"]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number with all that is needed to say what it means.
+
+    `interval` is at 95 %; `n` counts items; `seeds` are those of fine-tuning for a pretrained model, of the
+    initialisation for a random one; `signature` names versions and hashes: equal signatures, comparable numbers.
+    """
+
+    task: str
+    metric: str
+    model: ModelName
+    value: float
+    interval: tuple[float, float]
+    n: int
+    seeds: tuple[int, ...]
+    signature: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Pretrained against random weights on one task; `verdict` is "wins", "loses" or "undecided" (intervals meet)."""
+
+    task: str
+    metric: str
+    difference: float
+    verdict: str
+
+
+@dataclass
+class Outcome:
+    """The scores of a task, what compares them, remarks for the reader, and one row per item."""
+
+    scores: list[Score] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(
+        self,
+        task: str,
+        metric: str,
+        n: int,
+        estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]],
+    ) -> None:
+        """Add a task's scores, by model (estimate, seeds, signature), and their comparison if both are there."""
+        for model, (estimate, seeds, signature) in estimates.items():
+            interval = (estimate.low, estimate.high)
+            self.scores.append(Score(task, metric, model, estimate.value, interval, n, seeds, signature))
+        if len(estimates) == 2:
+            pretrained, random = estimates["pretrained"][0], estimates["random"][0]
+            difference = pretrained.value - random.value
+            self.comparisons.append(Comparison(task, metric, difference, verdict(pretrained, random)))
+
+
+def signature(**parts: object) -> str:
+    """`task=minimal_pairs.1|items=3c45f021|...`: what must be equal for two scores to be comparable."""
+    return "|".join(f"{name}={value}" for name, value in parts.items())
+
+
+def short(digest: str) -> str:
+    """The first 12 hex digits of a hash, without the name of the hash function."""
+    return digest.rpartition(":")[2][:12]
+
+
+def write_scores(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write `scores.json`: {"format", "scores", "comparisons", "notes"}."""
+    record = {
+        "format": FORMAT,
+        "scores": [asdict(score) for outcome in outcomes for score in outcome.scores],
+        "comparisons": [asdict(row) for outcome in outcomes for row in outcome.comparisons],
+        "notes": [note for outcome in outcomes for note in outcome.notes],
+    }
+    atomic_write_text(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_items(path: Path, outcome: Outcome) -> None:
+    """Write one JSON line per item."""
+    lines = (json.dumps(item, ensure_ascii=False) + "\n" for item in outcome.items)
+    atomic_write_text(path, "".join(lines))

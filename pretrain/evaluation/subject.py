@@ -1,0 +1,89 @@
+"""What is evaluated: a checkpoint, and models of the same shape with fresh weights to compare it with."""
+
+import functools
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from conf.errors import InputError
+from pipeline.tokenizer import tokenizer_hash
+from pretrain.evaluation.runs import hash_of
+from pretrain.evaluation.scores import ModelName
+from pretrain.models.load import LoadedModel, load_model, random_like
+from pretrain.models.masked_lm import MaskedLanguageModel
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """One model of an evaluation: the checkpoint's weights, or fresh ones of seed `initialisation`.
+
+    `fingerprint` is all that its results depend on: weights (or shape and seed) and tokenizer.
+    """
+
+    checkpoint: str
+    initialisation: int | None
+    fingerprint: str
+
+    @property
+    def model_name(self) -> ModelName:
+        """The name of its column in the table of scores."""
+        return "pretrained" if self.initialisation is None else "random"
+
+    def load(self) -> tuple[MaskedLanguageModel, Tokenizer]:
+        """The model and its tokenizer; files are read once in a process."""
+        loaded = _loaded(self.checkpoint)
+        if self.initialisation is None:
+            return loaded.model, loaded.tokenizer
+        return random_like(loaded, self.initialisation), loaded.tokenizer
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A checkpoint with the seeds it is fine-tuned with and the initialisations it is compared with."""
+
+    checkpoint: str
+    source: str
+    fingerprint: str
+    shape_fingerprint: str
+    seeds: tuple[int, ...]
+    initialisations: tuple[int, ...]
+
+    def pretrained(self) -> ModelChoice:
+        """The checkpoint's weights."""
+        return ModelChoice(self.checkpoint, None, self.fingerprint)
+
+    def random(self, initialisation: int) -> ModelChoice:
+        """Fresh weights. The fingerprint holds no trained weight, so these runs serve every checkpoint of the shape."""
+        return ModelChoice(self.checkpoint, initialisation, self.shape_fingerprint)
+
+
+def read_subject(checkpoint: str, seeds: list[int], initialisations: list[int]) -> Subject:
+    """Load a checkpoint once, to refuse what cannot be evaluated before any work, and fingerprint it.
+
+    Raises:
+        InputError: no checkpoint there, no seed, or a seed twice.
+    """
+    for name, values in (("seeds", seeds), ("initialisations", initialisations)):
+        if len(set(values)) != len(values):
+            raise InputError(f"'{name}' must be distinct, but is {values}: equal runs would count twice")
+    if not seeds:
+        raise InputError("'seeds' must name at least one seed, but is empty")
+    if len(initialisations) == 1:
+        raise InputError("'initialisations' must be empty or name at least two seeds: one has no interval")
+    loaded = _loaded(str(Path(checkpoint).resolve()))
+    tokenizer = tokenizer_hash(loaded.tokenizer_path)
+    shape = {"model": asdict(loaded.model.config), "vocab_size": loaded.model.vocab_size, "tokenizer": tokenizer}
+    return Subject(
+        checkpoint=str(Path(checkpoint).resolve()),
+        source=loaded.source,
+        fingerprint=hash_of({"weights": loaded.fingerprint, "tokenizer": tokenizer}),
+        shape_fingerprint=hash_of(shape),
+        seeds=tuple(seeds),
+        initialisations=tuple(initialisations),
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(checkpoint: str) -> LoadedModel:
+    return load_model(checkpoint)

@@ -1,0 +1,74 @@
+"""Runs a list of tasks on one checkpoint and writes what came out: the body of `evaluate` and of `finetune`."""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conf.errors import InputError
+from pretrain.evaluation.runs import run_all
+from pretrain.evaluation.scores import Outcome, write_items, write_scores
+from pretrain.evaluation.subject import Subject
+from pretrain.evaluation.tasks.base import PreparedTask, Task
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The configured list of tasks: `tasks` by name, fine-tuning `seeds`, `initialisations` of random weights."""
+
+    tasks: dict[str, Any]
+    seeds: list[int]
+    initialisations: list[int]
+
+
+def available_cores() -> int:
+    """Cores this process may use (fewer than the machine has, in a container or a Slurm job)."""
+    return len(os.sched_getaffinity(0))
+
+
+def evaluate_tasks(
+    tasks: Mapping[str, Task], subject: Subject, directory: Path | None, output: Path, workers: int | None
+) -> list[Outcome]:
+    """Prepare all tasks, run all their jobs in one pool, write `scores.json`, `items/` and `runs/` into `output`.
+
+    Args:
+        tasks: what to run, by the name to call it by when it is left out.
+        subject: the checkpoint and its seeds.
+        directory: where relative paths of tasks begin.
+        output: an existing directory.
+        workers: processes, one thread each; None for one per core.
+
+    Raises:
+        InputError: a task that cannot be prepared, or nothing is left to run.
+    """
+    prepared: list[PreparedTask] = []
+    for name, task in tasks.items():
+        ready = task.prepare(subject, directory)
+        if ready is None:
+            logger.warning("task '%s' is left out: it needs tasks=DIR, the output of job=corpus_tasks", name)
+        else:
+            prepared.append(ready)
+    if not prepared:
+        raise InputError("no task is left to run: give tasks=DIR, or a suite with tasks that need no data")
+    jobs = [job for ready in prepared for job in ready.jobs]
+    results = run_all(jobs, output / "runs", available_cores() if workers is None else workers, "evaluation")
+    outcomes: list[Outcome] = []
+    (output / "items").mkdir(exist_ok=True)
+    done = 0
+    for ready in prepared:
+        count = len(ready.jobs)
+        outcome = ready.collect(results[done : done + count])
+        done += count
+        write_items(output / "items" / f"{ready.name}.jsonl", outcome)
+        outcomes.append(outcome)
+    write_scores(output / "scores.json", outcomes)
+    return outcomes
+
+
+def chosen_tasks(suite: Suite) -> dict[str, Task]:
+    """The tasks of a suite in order; `null` takes one out (`suite.tasks.word_order=null`)."""
+    return {name: task for name, task in suite.tasks.items() if task is not None}

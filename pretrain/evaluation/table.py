@@ -1,0 +1,71 @@
+"""The table of scores for a terminal or a log file. Must not import torch."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from pretrain.evaluation.scores import Comparison, Outcome, Score
+
+PLAIN_WIDTH = 110
+STYLES = {"wins": "green", "loses": "red", "undecided": ""}
+WORDS = {
+    "wins": "Pretraining wins, outside the intervals",
+    "loses": "Random weights win, outside the intervals",
+    "undecided": "Not told apart (the intervals meet)",
+}
+
+
+def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | None = None) -> None:
+    """Print a row per task, and in words which tasks are won, lost and undecided.
+
+    Args:
+        outcomes: of the tasks.
+        source: what was evaluated, in words.
+        console: where to; standard output by default, 110 columns wide where that is no terminal.
+    """
+    out = console or Console()
+    if console is None and not out.is_terminal:
+        out = Console(width=PLAIN_WIDTH)
+    scores = [score for outcome in outcomes for score in outcome.scores]
+    comparisons = {row.task: row for outcome in outcomes for row in outcome.comparisons}
+    table = Table(title=f"Scores of {source}", title_justify="left")
+    table.add_column("task")
+    table.add_column("n", justify="right")
+    table.add_column("pretrained", justify="right")
+    if comparisons:
+        table.add_column("random weights", justify="right")
+        table.add_column("pretraining")
+    by_task: dict[str, dict[str, Score]] = {}
+    for score in scores:
+        by_task.setdefault(score.task, {})[score.model] = score
+    for task, models in by_task.items():
+        pretrained = models["pretrained"]
+        cells = [task, str(pretrained.n), shown(pretrained)]
+        comparison = comparisons.get(task)
+        if comparison is not None:
+            cells += [shown(models["random"]), comparison.verdict]
+        table.add_row(*cells, style=STYLES[comparison.verdict] if comparison else "")
+    out.print(table)
+    if comparisons:
+        out.print("Shares of items that are right, with 95 % intervals, each row by itself.", highlight=False)
+    for sentence in verdict_sentences(list(comparisons.values())):
+        out.print(sentence, highlight=False)
+    for outcome in outcomes:
+        for note in outcome.notes:
+            out.print(f"Note: {note}.", highlight=False)
+
+
+def shown(score: Score) -> str:
+    """`0.853 [0.801, 0.899]`."""
+    return f"{score.value:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
+
+
+def verdict_sentences(comparisons: Sequence[Comparison]) -> list[str]:
+    """One sentence per verdict that occurs, naming its tasks."""
+    sentences = []
+    for verdict, words in WORDS.items():
+        names = [row.task for row in comparisons if row.verdict == verdict]
+        if names:
+            sentences.append(f"{words}: {', '.join(names)}.")
+    return sentences

@@ -1,0 +1,113 @@
+"""Reads the folder of a classification task: `task.json`, `train.jsonl`, `dev.jsonl`. Must not import torch.
+
+`task.json` holds `name`, `kind` ("single" or "pair"), `labels` (names, in the order of their numbers) and `metric`;
+a row holds `text_a`, for pairs `text_b`, `label` (a number) and `group` (what rows have in common, such as their
+document; without it each row is its own group). A row that cannot be read is an error that names file and line.
+"""
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conf.errors import InputError
+from conf.files import sha256_file
+from pretrain.evaluation.finetuning import Example
+
+SPLITS = ("train", "dev")
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """The rows of a task. `content_hash` is over the three files."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    train: tuple[Example, ...]
+    dev: tuple[Example, ...]
+    content_hash: str
+
+
+def read_labelled_data(folder: Path) -> LabelledData:
+    """Read and check a task's folder.
+
+    Raises:
+        InputError: a file is missing, `task.json` lacks a field, a row is not as described above, or a split is empty.
+    """
+    description = _read_description(folder)
+    labels = tuple(str(label) for label in description["labels"])
+    kind = description["kind"]
+    rows = {split: _read_split(folder / f"{split}.jsonl", kind, len(labels)) for split in SPLITS}
+    files = (folder / "task.json", *(folder / f"{split}.jsonl" for split in SPLITS))
+    content_hash = " ".join(sha256_file(path) for path in files)
+    return LabelledData(str(description["name"]), kind, labels, rows["train"], rows["dev"], content_hash)
+
+
+@functools.lru_cache(maxsize=4)
+def read_labelled_data_once(folder: Path) -> LabelledData:
+    """As `read_labelled_data`, but each folder once in a process: for workers that run many seeds of one task."""
+    return read_labelled_data(folder)
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / "task.json"
+    if not path.is_file():
+        raise InputError(
+            f"there is no task at '{folder}': expected task.json, train.jsonl and dev.jsonl there; "
+            "`python -m pipeline job=corpus_tasks output=DIR` makes such folders"
+        )
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"'{path}' is not JSON: {error}") from error
+    for field in ("name", "kind", "labels"):
+        if not isinstance(description, dict) or field not in description:
+            raise InputError(f"'{path}' lacks the field '{field}'")
+    if description["kind"] not in ("single", "pair"):
+        raise InputError(f"'{path}', field 'kind', must be single or pair, but is {description['kind']!r}")
+    if not isinstance(description["labels"], list) or len(description["labels"]) < 2:
+        raise InputError(f"'{path}', field 'labels', must list at least 2 labels, but is {description['labels']!r}")
+    metric = description.get("metric", "accuracy")
+    if metric != "accuracy":
+        raise InputError(f"'{path}', field 'metric', must be accuracy, but is {metric!r}")
+    return dict(description)
+
+
+def _read_split(path: Path, kind: str, num_labels: int) -> tuple[Example, ...]:
+    if not path.is_file():
+        raise InputError(f"the task's file '{path}' is missing: make the task again")
+    examples = []
+    with path.open(encoding="utf-8") as handle:
+        try:
+            for number, line in enumerate(handle, start=1):
+                if line.strip():
+                    examples.append(_read_row(line, kind, num_labels, f"'{path}', line {number}"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"'{path}' is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    if not examples:
+        raise InputError(f"'{path}' has no row: give it at least one")
+    return tuple(examples)
+
+
+def _read_row(line: str, kind: str, num_labels: int, where: str) -> Example:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"{where} is not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise InputError(f"{where} must be an object with text_a and label, but is a {type(row).__name__}")
+    texts = ("text_a", "text_b") if kind == "pair" else ("text_a",)
+    for field in texts:
+        if not isinstance(row.get(field), str) or not row[field].strip():
+            raise InputError(f"{where}, field '{field}', must be a text, but is {row.get(field)!r}")
+    if kind == "single" and row.get("text_b") is not None:
+        raise InputError(f"{where} has a text_b, but task.json says kind=single")
+    label = row.get("label")
+    if not isinstance(label, int) or isinstance(label, bool) or not 0 <= label < num_labels:
+        raise InputError(
+            f"{where}, field 'label', must be a whole number from 0 to {num_labels - 1} (task.json has {num_labels} "
+            f"labels), but is {label!r}"
+        )
+    return Example(row["text_a"], row.get("text_b"), label, str(row.get("group", where)))

@@ -1,0 +1,166 @@
+"""Zero-shot minimal pairs from templates: is the good sentence more likely to the model than the bad one?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conf.errors import InputError
+from pretrain.evaluation.challenge.builder import MinimalPair, build, items_hash
+from pretrain.evaluation.challenge.english import ENGLISH
+from pretrain.evaluation.challenge.templates import Grammar
+from pretrain.evaluation.metrics import METRIC_VERSION, PAIR_ACCURACY, pair_correct
+from pretrain.evaluation.scores import ModelName, Outcome, short, signature
+from pretrain.evaluation.scoring import Normalisation, Variant, pseudo_log_likelihoods, tokenize
+from pretrain.evaluation.statistics import RESAMPLES, Estimate, cluster_bootstrap
+from pretrain.evaluation.subject import ModelChoice, Subject
+
+GRAMMARS: Mapping[str, Grammar] = {"english": ENGLISH}
+SCORING_VERSION = 1
+
+
+@dataclass(frozen=True)
+class MinimalPairs:
+    """The configured task.
+
+    `phenomena` null means all of the grammar. `variant` and `normalisation` are those of the pseudo-log-likelihood.
+    """
+
+    name: str = "minimal_pairs"
+    grammar: Literal["english"] = "english"
+    pairs_per_phenomenon: int = 200
+    seed: int = 1
+    phenomena: list[str] | None = None
+    variant: Variant = "within_word"
+    normalisation: Normalisation = "none"
+
+    def prepare(self, subject: Subject, directory: Path | None) -> "PreparedMinimalPairs":
+        """Build the items and check that the model can hold each.
+
+        Raises:
+            InputError: a phenomenon the grammar lacks, a count that the words do not allow, or a sentence longer than
+                the model's positions.
+        """
+        grammar = GRAMMARS[self.grammar]
+        items = build(grammar, self.pairs_per_phenomenon, self.seed, self.phenomena)
+        model, tokenizer = subject.pretrained().load()
+        tokenize(tokenizer, [text for item in items for text in (item.good, item.bad)], model.config.max_positions)
+        return PreparedMinimalPairs(self, subject, f"{grammar.language}.{grammar.version}", tuple(items))
+
+
+@dataclass(frozen=True)
+class ScoringJob:
+    """Scores of all items under one model."""
+
+    task: str
+    model: ModelChoice
+    items: tuple[MinimalPair, ...]
+    variant: Variant
+    normalisation: Normalisation
+
+    @property
+    def name(self) -> str:
+        """`minimal_pairs/random-3`."""
+        chosen = self.model.initialisation
+        return f"{self.task}/{self.model.model_name}" + ("" if chosen is None else f"-{chosen}")
+
+    @property
+    def cost(self) -> float:
+        """Sentences to score, in units of about a millisecond for a small model."""
+        return 2.0 * len(self.items)
+
+    def identity(self) -> dict[str, Any]:
+        """All that the scores depend on."""
+        return {
+            "kind": f"minimal_pairs.{SCORING_VERSION}",
+            "model": self.model.fingerprint,
+            "initialisation": self.model.initialisation,
+            "items": items_hash(self.items),
+            "variant": self.variant,
+            "normalisation": self.normalisation,
+        }
+
+    def execute(self) -> dict[str, Any]:
+        """`{"good": [...], "bad": [...]}`, pseudo-log-likelihoods in the order of the items."""
+        model, tokenizer = self.model.load()
+        texts = [item.good for item in self.items] + [item.bad for item in self.items]
+        scores = pseudo_log_likelihoods(model, tokenizer, texts, self.variant, self.normalisation).tolist()
+        return {"good": scores[: len(self.items)], "bad": scores[len(self.items) :]}
+
+
+@dataclass(frozen=True)
+class PreparedMinimalPairs:
+    """The items with the models to score them."""
+
+    task: MinimalPairs
+    subject: Subject
+    version: str
+    items: tuple[MinimalPair, ...]
+
+    @property
+    def name(self) -> str:
+        """The name in the table of scores, before that of the phenomenon."""
+        return self.task.name
+
+    @property
+    def jobs(self) -> list[ScoringJob]:
+        """The pretrained model first, then each initialisation."""
+        subject, task = self.subject, self.task
+        models = [subject.pretrained(), *(subject.random(seed) for seed in subject.initialisations)]
+        return [ScoringJob(task.name, model, self.items, task.variant, task.normalisation) for model in models]
+
+    def collect(self, results: Sequence[dict[str, Any]]) -> Outcome:
+        """Accuracy per phenomenon and overall. Intervals resample templates, and initialisations besides."""
+        won = np.stack([pair_correct(result["good"], result["bad"]) for result in results])
+        outcome = Outcome(items=self._item_rows(results))
+        phenomena = np.array([item.phenomenon for item in self.items])
+        for phenomenon in dict.fromkeys(phenomena.tolist()):
+            self._add(outcome, f"{self.task.name}/{phenomenon}", won, phenomena == phenomenon)
+        self._add(outcome, f"{self.task.name}/overall", won, np.ones(len(self.items), dtype=bool))
+        return outcome
+
+    def _add(self, outcome: Outcome, name: str, won: NDArray[np.float64], chosen: NDArray[np.bool_]) -> None:
+        items = [item for item, keep in zip(self.items, chosen, strict=True) if keep]
+        templates = [item.template for item in items]
+        parts: list[tuple[ModelName, NDArray[np.float64], tuple[int, ...], str]] = [
+            ("pretrained", won[:1, chosen], (), self.subject.fingerprint)
+        ]
+        if self.subject.initialisations:
+            parts.append(("random", won[1:, chosen], self.subject.initialisations, self.subject.shape_fingerprint))
+        estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
+        for model, values, seeds, fingerprint in parts:
+            if len(set(templates)) < 2:
+                raise InputError(f"'{name}' has one template only, which gives no interval: ask for more phenomena")
+            estimate = cluster_bootstrap(values, templates, seed=self.task.seed)
+            estimates[model] = (estimate, seeds, self._signature(items, model, seeds, fingerprint))
+        outcome.add(name, PAIR_ACCURACY, len(items), estimates)
+
+    def _signature(
+        self, items: Sequence[MinimalPair], model: ModelName, seeds: tuple[int, ...], fingerprint: str
+    ) -> str:
+        clusters = "template" if model == "pretrained" else "template*initialisation"
+        return signature(
+            task=f"minimal_pairs.{self.version}",
+            items=short(items_hash(items)),
+            metric=f"{PAIR_ACCURACY}.{METRIC_VERSION}",
+            score=f"pll.{SCORING_VERSION}.{self.task.variant}.{self.task.normalisation}",
+            interval=f"cluster_bootstrap({clusters}).{RESAMPLES}",
+            model=short(fingerprint),
+            seeds=",".join(map(str, seeds)) or "none",
+        )
+
+    def _item_rows(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        names = [job.name.partition("/")[2] for job in self.jobs]
+        return [
+            {
+                **asdict(item),
+                "scores": {
+                    name: [result["good"][index], result["bad"][index]]
+                    for name, result in zip(names, results, strict=True)
+                },
+            }
+            for index, item in enumerate(self.items)
+        ]
