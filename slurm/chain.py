@@ -242,7 +242,7 @@ def _read_step(name: str, node: Any, user_overrides: Sequence[str]) -> Step:
     known = list(StepOptions.__dataclass_fields__)
     for key in node:
         if key not in known:
-            raise InputError(f"'{where}' has no option '{key}': {suggestion(str(key), known)}")
+            raise InputError(f"'{where}' has no option '{key!s}': {suggestion(str(key), known)}")
     if not node.get("command"):
         raise InputError(f"'{where}.command' must name the module to run, such as pretrain.evaluate")
     try:
@@ -250,9 +250,9 @@ def _read_step(name: str, node: Any, user_overrides: Sequence[str]) -> Step:
     except OmegaConfBaseException as error:
         raise InputError(f"'{where}' does not fit: {' '.join(str(error).split())}") from error
     assert isinstance(typed, StepOptions)
-    for option, _ in flatten(typed.options):
-        if any("." in part for part in _keys(typed.options)):
-            raise InputError(f"'{where}.options' must be nested, but has the dotted key in '{option}': write a: {{b: 1}}")
+    dotted = next((key for key in _keys(typed.options) if "." in key), None)
+    if dotted is not None:
+        raise InputError(f"'{where}.options' must be nested, but has the dotted key '{dotted}': write a: {{b: 1}}")
     return Step(
         name=name,
         module=typed.command,

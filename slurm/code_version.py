@@ -44,7 +44,7 @@ def code_version(module: str, targets: Iterable[str]) -> dict[str, str]:
     for top in [own, *(target.split(".", 1)[0] for target in targets)]:
         if top not in roots and (root := _package_root(top)) is not None and not _is_installed(root):
             roots[top] = root
-    if own not in roots or not _module_files(module, roots):
+    if own not in roots or not _can_run(module, roots[own]):
         raise InputError(f"there is no command '{module}': python -m {module} finds no such module")
     waiting = [module, f"{module}.__main__", *(target.rpartition(".")[0] for target in targets)]
     seen: set[str] = set()
@@ -79,6 +79,11 @@ def _package_root(name: str) -> Path | None:
     return None  # built in, frozen or compiled
 
 
+def _can_run(module: str, root: Path) -> bool:
+    place = root.joinpath(*module.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__main__.py").is_file()
+
+
 def _is_installed(root: Path) -> bool:
     """Whether a folder belongs to the Python installation: its packages have versions and are no code of the user's."""
     places = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -108,7 +113,7 @@ def _package_of(path: Path, base: Path) -> str:
 
 
 def _imports(path: Path, package: str, stamp: tuple[int, int, int]) -> list[str]:
-    """Dotted names a file imports. For `from a import b` both `a` and `a.b`: which of the two is a module, disk says."""
+    """Dotted names a file imports; for `from a import b` both `a` and `a.b`, as only the disk tells what `b` is."""
     return list(_parsed(path, package, stamp)[0])
 
 

@@ -70,5 +70,6 @@ def matching(pattern: str) -> list[Path]:
     if path.exists():
         return [path]
     if glob.has_magic(pattern):
-        return sorted(Path(found) for found in glob.glob(str(path), recursive=True))
+        # Path.glob takes no absolute pattern.
+        return sorted(Path(found) for found in glob.glob(str(path), recursive=True))  # noqa: PTH207
     return []

@@ -115,7 +115,9 @@ def installed_packages() -> dict[str, str]:
 def _difference(noun: str, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> str:
     what = "is new" if name not in before else "is gone" if name not in after else "changed"
     if noun == "step":
-        return f"step {name}, which it needs, has run again" if what == "changed" else f"step {name} {what} in its needs"
+        return (
+            f"step {name}, which it needs, has run again" if what == "changed" else f"step {name} {what} in its needs"
+        )
     return f"{noun} {name} {what}"
 
 

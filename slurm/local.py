@@ -14,7 +14,7 @@ from conf.errors import InputError
 from slurm.chain import Step, shell_line
 from slurm.plan import ChainState, Decision
 from slurm.process import run_logged
-from slurm.records import begin, complete
+from slurm.records import REPLACED, begin, complete
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class LocalCluster:
         parts = state.parts(step)  # only now: the steps it needs have run since the plan was made
         resume = decision.action == "resume"
         if begin(run_dir, step, parts, resume):
-            logger.info("%s: starts clean; its old outputs are in %s", label, run_dir / "replaced" / step.name)
+            logger.info("%s: starts clean; its old outputs are in %s", label, run_dir / REPLACED)
         command = self.command_line(step)
         log = run_dir / "logs" / f"{step.name}.log"
         if resume:

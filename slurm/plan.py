@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from slurm.chain import Chain, Step
 from slurm.fingerprints import Fingerprints
 from slurm.keys import Parts, compute_parts, differences
-from slurm.records import begun_key, broken_outputs, read_record
+from slurm.records import begun_parts, broken_outputs, read_record
 
 Action = Literal["skip", "resume", "run"]
 SHOWN_REASONS = 3
@@ -65,12 +65,12 @@ class ChainState:
             return Decision(step, "run" if reasons else "skip", reasons)
         if ahead:
             return Decision(step, "run", ahead)
-        begun = begun_key(run_dir, step.name)
+        begun = begun_parts(run_dir, step.name)
         if begun is None:
             return Decision(step, "run", ("it has not run yet",))
-        if begun == parts.key():
-            return Decision(step, "resume", ("its last run did not complete",))
-        return Decision(step, "run", ("its last run did not complete, and what it depends on has changed since",))
+        if changes := differences(begun, parts):
+            return Decision(step, "run", (f"its last run did not complete, and since then: {changes[0]}", *changes[1:]))
+        return Decision(step, "resume", ("its last run did not complete",))
 
     def plan(self) -> list[Decision]:
         """A decision for every step, in the order they run."""

@@ -20,6 +20,8 @@ from slurm.fingerprints import Fingerprints, files_below
 from slurm.keys import Parts
 
 FORMAT = 1
+# Where outputs of an earlier run go that a new one must not meet, below the run directory.
+REPLACED = "replaced"
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,20 @@ def read_record(run_dir: Path, step: str) -> Record | None:
         return None
 
 
-def begun_key(run_dir: Path, step: str) -> str | None:
-    """The key under which a run of the step began that has not completed, or None."""
+def begun_parts(run_dir: Path, step: str) -> Parts | None:
+    """The parts of the key under which a run of the step began that has not completed; None when there is none."""
     found = _read(steps_directory(run_dir) / f"{step}.started.json")
-    return None if found is None else str(found.get("key"))
+    try:
+        return None if found is None else Parts(**found["parts"])
+    except (KeyError, TypeError):
+        return None
 
 
 def begin(run_dir: Path, step: Step, parts: Parts, resume: bool) -> bool:
     """Get a step's place ready for a run, and mark that it has begun.
 
     Outputs of a run with another key would be refused by the command or, worse, mixed with its own. They are moved to
-    `<run_dir>/replaced/<step>/` (one generation is kept), not deleted: a week of training is worth its space.
+    `<run_dir>/replaced/` (one generation is kept), not deleted: a week of training is worth its space.
 
     Args:
         run_dir: the run directory.
@@ -88,8 +93,8 @@ def begin(run_dir: Path, step: Step, parts: Parts, resume: bool) -> bool:
     if not resume:
         (steps_directory(run_dir) / f"{step.name}.started.json").unlink(missing_ok=True)
         moved = _move_away(run_dir, step)
-    mark = {"key": parts.key(), "started": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid()}
-    atomic_write_text(steps_directory(run_dir) / f"{step.name}.started.json", json.dumps(mark) + "\n")
+    mark = {"parts": asdict(parts), "started": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid()}
+    atomic_write_text(steps_directory(run_dir) / f"{step.name}.started.json", json.dumps(mark, indent=1) + "\n")
     return moved
 
 
@@ -151,16 +156,17 @@ def broken_outputs(run_dir: Path, record: Record, fingerprints: Fingerprints) ->
 
 
 def _move_away(run_dir: Path, step: Step) -> bool:
-    if not any((run_dir / output).exists() for output in step.outputs):
-        return False
-    place = run_dir / "replaced" / step.name
-    if place.exists():
-        shutil.rmtree(place)
+    moved = False
     for output in step.outputs:
-        if (run_dir / output).exists():
-            (place / output).parent.mkdir(parents=True, exist_ok=True)
-            (run_dir / output).rename(place / output)
-    return True
+        source, place = run_dir / output, run_dir / REPLACED / output
+        if not source.exists():
+            continue
+        if place.is_dir():
+            shutil.rmtree(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(place)
+        moved = True
+    return moved
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import hydra
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -89,7 +89,9 @@ def main(config: DictConfig) -> None:
         except StepFailed as failure:
             print(f"error: {failure}", file=sys.stderr, flush=True)
             sys.exit(failure.exit_code)
-        print(f"done: all {len(decisions)} steps of {chain.run_dir} are complete ({duration(time.monotonic() - begun)})")
+        print(
+            f"done: all {len(decisions)} steps of {chain.run_dir} are complete ({duration(time.monotonic() - begun)})"
+        )
 
 
 def _groups_on_the_command_line(overrides: Sequence[str]) -> list[str]:

@@ -1,0 +1,214 @@
+"""The whole of `python -m slurm.submit`, on a small project of its own whose files a test may touch."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+
+LATER_TYPE_ERROR = ("++chain.steps.pretrain.options.trainer.max_steps=many",)
+
+
+def said(done: subprocess.CompletedProcess) -> str:
+    return done.stdout + done.stderr
+
+
+def ran(toy) -> None:
+    done = toy.submit()
+    assert done.returncode == 0, said(done)
+
+
+def test_a_chain_runs_in_dependency_order_and_a_second_run_does_nothing(toy) -> None:
+    ran(toy)
+    assert (toy.run_dir / "last/text").read_text() == "A-B.-E.."
+    before = toy.runs()
+    done = toy.submit()
+    assert done.returncode == 0
+    assert "nothing to do: all 3 steps of runs/toy are complete" in done.stdout
+    assert toy.runs() == before
+    assert (toy.run_dir / "logs/middle.log").read_text().splitlines()[1] == "joining 2 files"
+
+
+@pytest.mark.parametrize(
+    ("touch", "reason", "reruns"),
+    [
+        ("option", "middle +run +option mark changed - -> \\+", {"middle", "last"}),
+        ("input", "first +run +input raw/a.txt changed", {"first", "middle", "last"}),
+        ("later input", "middle +run +input raw/extra.txt changed", {"middle", "last"}),
+        ("code", "first +run +code of toy/text.py changed", {"first", "middle", "last"}),
+        ("output", "middle +run +output middle/text has changed", {"middle", "last"}),
+        ("missing output", "middle +run +output middle/text is missing", {"middle", "last"}),
+        ("unused code", "nothing to do", set()),
+        ("unrelated file", "nothing to do", set()),
+    ],
+)
+def test_touching_any_one_reruns_the_step_and_its_dependents(toy, touch: str, reason: str, reruns: set) -> None:
+    ran(toy)
+    before = toy.runs()
+    overrides = []
+    if touch == "option":
+        overrides = ["+chain.steps.middle.options.mark=+"]
+    elif touch == "input":
+        (toy.folder / "raw/a.txt").write_text("C")
+    elif touch == "later input":
+        (toy.folder / "raw/extra.txt").write_text("F")
+    elif touch == "code":
+        with (toy.folder / "src/toy/text.py").open("a") as handle:
+            handle.write("# a note\n")
+    elif touch == "unused code":
+        (toy.folder / "src/toy/unused.py").write_text("# a note\n")
+    elif touch == "output":
+        path = toy.run_dir / "middle/text"
+        path.write_text(path.read_text().replace("A", "a"))
+    elif touch == "missing output":
+        (toy.run_dir / "middle/text").unlink()
+    else:
+        (toy.folder / "raw/c.txt").write_text("C")
+    done = toy.submit(*overrides)
+    assert done.returncode == 0, said(done)
+    assert re.search(reason, done.stdout), done.stdout
+    after = toy.runs()
+    assert {name for name in after if after[name] != before[name]} == reruns
+    assert toy.attempts() == {"first": 1, "middle": 1, "last": 1}, "a step that runs again starts clean"
+    if reruns:
+        assert toy.submit(*overrides).stdout.startswith("nothing to do")
+
+
+def test_old_outputs_are_moved_away_not_lost(toy) -> None:
+    ran(toy)
+    old = (toy.run_dir / "last/text").read_text()
+    done = toy.submit("+chain.steps.last.options.count=2")
+    assert "old outputs are in runs/toy/replaced" in done.stderr
+    assert (toy.run_dir / "replaced/last/text").read_text() == old
+    assert (toy.run_dir / "last/text").read_text() == old * 2
+
+
+def test_a_run_directory_may_be_moved(toy) -> None:
+    ran(toy)
+    toy.run_dir.rename(toy.folder / "elsewhere")
+    done = toy.submit(f"run_dir={toy.folder}/elsewhere")
+    assert "nothing to do" in done.stdout
+
+
+def test_a_typo_in_the_last_steps_options_stops_before_anything_runs(toy) -> None:
+    done = toy.submit("+chain.steps.last.options.cuont=2")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "error: step 'last': there is no option 'cuont': did you mean 'count'?"
+    assert not toy.run_dir.exists()
+
+
+def test_a_wrong_type_in_a_later_steps_options_stops_before_anything_runs(toy) -> None:
+    done = toy.submit("chain=encoder", "corpus=text", "corpus.paths=[raw/a.txt]", *LATER_TYPE_ERROR)
+    assert done.returncode == 2
+    assert "error: step 'pretrain': option 'trainer.max_steps' must be a whole number" in done.stderr
+    assert not (toy.folder / "runs/encoder/tokenizer").exists()
+
+
+def test_a_path_of_a_step_that_is_not_needed_is_refused(toy) -> None:
+    done = toy.submit("chain.steps.last.needs=[]")
+    assert done.returncode == 2
+    assert "add middle to chain.steps.last.needs" in done.stderr
+
+
+def test_a_failed_step_is_named_with_its_log_and_last_lines_and_nothing_follows(toy) -> None:
+    toy.fail.touch()
+    done = toy.submit()
+    assert done.returncode == 1
+    assert "error: step 'middle' failed: exit code 7; log: runs/toy/logs/middle.log" in done.stderr
+    assert "    a line before the end" in done.stderr
+    assert not (toy.run_dir / "last").exists()
+    toy.fail.unlink()
+    done = toy.submit()
+    assert done.returncode == 0
+    assert "first   complete" in done.stdout
+    assert "middle  resume" in done.stdout
+
+
+def test_a_step_that_does_not_write_its_output_has_failed(toy) -> None:
+    done = toy.submit("+chain.steps.first.outputs=[first,second]")
+    assert done.returncode == 2
+    assert "step 'first' ended well but wrote no 'runs/toy/second'" in done.stderr
+
+
+def test_an_interrupted_step_resumes_with_its_outputs_and_leaves_no_process(toy) -> None:
+    toy.go.unlink()
+    process = toy.start()
+    pids = [int(toy.wait_for(toy.run_dir / "middle" / name)) for name in ("waiting", "child")]
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, output
+    assert "SIGINT came while step 'middle' ran" in output
+    assert not any(toy.is_alive(pid) for pid in pids)
+    toy.go.touch()
+    done = toy.submit()
+    assert done.returncode == 0
+    assert "middle  resume" in done.stdout
+    assert toy.attempts() == {"first": 1, "middle": 2, "last": 1}
+
+
+def test_an_interrupted_step_with_another_option_starts_clean(toy) -> None:
+    toy.go.unlink()
+    process = toy.start()
+    toy.wait_for(toy.run_dir / "middle/child")
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    toy.go.touch()
+    done = toy.submit("+chain.steps.middle.options.count=2")
+    assert "its last run did not complete, and since then: option count changed 1 -> 2" in done.stdout
+    assert toy.attempts()["middle"] == 1
+
+
+def test_a_killed_submit_takes_its_step_with_it(toy) -> None:
+    toy.go.unlink()
+    process = toy.start()
+    pid = int(toy.wait_for(toy.run_dir / "middle/waiting"))
+    process.kill()
+    process.communicate(timeout=60)
+    for _ in range(100):
+        if not toy.is_alive(pid):
+            break
+        time.sleep(0.1)
+    assert not toy.is_alive(pid)
+    toy.go.touch()
+    assert "middle  resume" in toy.submit().stdout
+
+
+def test_two_submits_of_one_run_do_not_meet(toy) -> None:
+    toy.go.unlink()
+    process = toy.start()
+    toy.wait_for(toy.run_dir / "middle/child")
+    done = toy.submit()
+    assert done.returncode == 2
+    assert "'runs/toy' is in use by another run (process" in done.stderr
+    toy.go.touch()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(toy) -> None:
+    done = toy.submit("dry_run=true")
+    assert done.returncode == 0
+    assert "first   run       it has not run yet" in done.stdout
+    assert "middle  run       step first, which it needs, runs" in done.stdout
+    assert "-m toy.join" in done.stdout and "output=runs/toy/last" in done.stdout
+    assert not (toy.folder / "runs").exists()
+
+
+def test_a_damaged_record_means_not_complete(toy) -> None:
+    ran(toy)
+    record = toy.run_dir / "steps/last.json"
+    record.write_text(record.read_text()[:100])
+    done = toy.submit()
+    assert "last    run       it has not run yet" in done.stdout
+    assert json.loads(record.read_text())["step"] == "last"
+
+
+def test_a_copy_of_a_run_is_as_complete_as_the_run(toy) -> None:
+    ran(toy)
+    shutil.copytree(toy.run_dir, toy.folder / "runs/copy")
+    assert "nothing to do" in toy.submit("run_dir=runs/copy").stdout
