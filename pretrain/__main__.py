@@ -1,0 +1,72 @@
+"""The command `python -m pretrain`: shards -> checkpoints. Starts the ranks where no launcher has."""
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import MISSING, DictConfig
+
+from conf.command import command
+from conf.errors import InputError
+from pretrain.launch import EXIT_PREEMPTED, run_ranks
+
+
+@dataclass
+class PretrainOptions:
+    """The options at the top level of `conf/pretrain.yaml`.
+
+    run_dir: where the run writes, and what it goes on from. data: a shard directory. ranks: processes to start on
+    this machine when neither torchrun nor srun has. resume: go on from the last good checkpoint (false: refuse to
+    touch a directory that has one). init_from: a run or Hugging Face folder whose weights to start from.
+    """
+
+    run_dir: str = MISSING
+    data: str = MISSING
+    seed: int = 0
+    ranks: int = 1
+    resume: bool = True
+    init_from: str | None = None
+    model: Any = MISSING
+    objective: Any = MISSING
+    optimizer: Any = MISSING
+    schedule: Any = MISSING
+    deepspeed: Any = MISSING
+    trainer: Any = MISSING
+
+
+def rank_command(config: DictConfig) -> list[str]:
+    """Return the command line that runs this very job as one rank (of a sweep, only this job of it)."""
+    hydra_config = HydraConfig.get()
+    sources = [source.path for source in hydra_config.runtime.config_sources if source.provider == "command-line"]
+    where = [word for path in sources for word in ("--config-dir", path)]
+    run_dir = str(config.run_dir).replace("\\", "\\\\").replace("'", "\\'")
+    return [
+        sys.executable, "-m", "pretrain", *where, *hydra_config.overrides.task, f"run_dir='{run_dir}'"
+    ]  # fmt: skip
+
+
+@command("pretrain", schema=PretrainOptions, directory="run_dir")
+def main(config: DictConfig) -> None:
+    """Run as the rank that a launcher made of this process, or start the ranks."""
+    # torch is imported here: the parent of local ranks, and --help, do without.
+    from pretrain import distributed
+
+    if config.ranks < 1:
+        raise InputError(f"ranks must be at least 1, but is {config.ranks}.")
+    ranks = distributed.from_environment(os.environ)
+    if ranks is None and config.ranks > 1:
+        code = run_ranks([rank_command(config)] * config.ranks)
+        if code:
+            sys.exit(code)
+        return
+    from pretrain.run import train
+
+    distributed.die_with_launcher()
+    if train(config, ranks or distributed.Ranks(0, 1, 0, 1)) == "preempted":
+        sys.exit(EXIT_PREEMPTED)
+
+
+if __name__ == "__main__":
+    main()
