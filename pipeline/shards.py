@@ -50,6 +50,7 @@ __all__ = [
     "Rows",
     "ShardInfo",
     "ShardReader",
+    "ShardRows",
     "ShardWriter",
     "content_hash",
     "id_dtype",
@@ -270,18 +271,13 @@ def _verify_files(directory: Path, manifest: Manifest, shards: Sequence[ShardInf
                 )
 
 
-class ShardReader:
-    """The rows of one split of a shard directory, in the order of the manifest, any of them in constant time.
+class ShardRows:
+    """The rows of one split by number, without any check: for those who have the manifest (see ShardReader)."""
 
-    With `verify` all checksums of the split are checked first. Reading maps the files and copies only the rows asked
-    for. A reader may be used by several threads and survives a fork.
-    """
-
-    def __init__(self, directory: str | Path, split: Split = "train", verify: bool = True) -> None:
-        self._directory = Path(directory)
-        self.manifest = read_manifest(directory)
-        self._shards = self.manifest.split(split)
-        _verify_files(self._directory, self.manifest, self._shards, verify)
+    def __init__(self, directory: Path, manifest: Manifest, split: Split) -> None:
+        self._directory = directory
+        self.manifest = manifest
+        self._shards = manifest.split(split)
         self._ends = np.cumsum([shard.rows for shard in self._shards], dtype=np.int64)
         self._open: OrderedDict[int, _MappedShard] = OrderedDict()
 
@@ -337,3 +333,19 @@ class ShardReader:
                 # Views that are still in use keep their map alive; it closes when the last one goes.
                 self._open.popitem(last=False)
         return found
+
+
+class ShardReader(ShardRows):
+    """The rows of one split of a shard directory, in the order of the manifest, any of them in constant time.
+
+    With `verify` all checksums of the split are checked first. Reading maps the files and copies only the rows asked
+    for. A reader may be used by several threads and survives a fork.
+
+    Raises:
+        InputError: the directory is not whole; file and field are named.
+    """
+
+    def __init__(self, directory: str | Path, split: Split = "train", verify: bool = True) -> None:
+        manifest = read_manifest(directory)
+        super().__init__(Path(directory), manifest, split)
+        _verify_files(self._directory, manifest, self._shards, verify)

@@ -139,10 +139,11 @@ class WordCache:
         self._slots.update(zip(chunks, range(first, first + len(chunks)), strict=True))
 
 
-def encoder(tokenizer: Tokenizer, sample: Sequence[str]) -> TextEncoder:
+def encoder(tokenizer: Tokenizer, sample: Sequence[str], cache: WordCache | None = None) -> TextEncoder:
     """The fastest encoder that is exact for this tokenizer on these texts.
 
-    `sample` are texts of the kind to be encoded; their first SAMPLE_CHARACTERS are compared.
+    `sample` are texts of the kind to be encoded; their first SAMPLE_CHARACTERS are compared. `cache` is one of this
+    tokenizer to go on with.
     """
     if not splits_at_white_space(tokenizer):
         return PlainEncoder(tokenizer)
@@ -155,13 +156,13 @@ def encoder(tokenizer: Tokenizer, sample: Sequence[str]) -> TextEncoder:
     plain = PlainEncoder(tokenizer).encode(texts)
     # Twice: unseen chunks and remembered ones take different ways. A share of new characters above NEW_SHARE would
     # compare the plain way with itself, so each text goes in again with all of them known.
-    cache = WordCache(tokenizer)
+    trial = WordCache(tokenizer)
     for _ in range(2):
-        cached = cache.encode(texts + texts)
+        cached = trial.encode(texts + texts)
         if not all(np.array_equal(a, b) for a, b in zip(cached, _doubled(*plain), strict=True)):
             logger.warning("the word cache gives other ids than this tokenizer; it is left unused")
             return PlainEncoder(tokenizer)
-    return WordCache(tokenizer)
+    return cache or WordCache(tokenizer)
 
 
 def splits_at_white_space(tokenizer: Tokenizer) -> bool:

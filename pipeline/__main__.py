@@ -1,0 +1,52 @@
+"""`python -m pipeline job=NAME output=DIR ...`: corpora -> tokenizer, shards, documents, tasks. Never imports torch.
+
+The command prepares the output directory, holds its lock, records its provenance, and hands over to the job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hydra
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from conf.command import command
+from conf.files import directory_lock, prepare_output_directory
+from conf.provenance import write_provenance
+
+
+@dataclass
+class PipelineOptions:
+    """The options at the top level; the groups are checked by their targets."""
+
+    output: str = MISSING
+    job: Any = MISSING
+    corpus: Any = MISSING
+    cleaning: Any = None
+    tokenizer: str | None = None
+    runner: Any = MISSING
+
+
+@command("pipeline", schema=PipelineOptions, directory="output")
+def main(config: DictConfig) -> None:
+    """Run one job of the pipeline."""
+    from pipeline.planned import PlannedCorpus
+    from pipeline.tokenizer import tokenizer_hash
+
+    output = prepare_output_directory(config.output)
+    with directory_lock(output):
+        corpus = PlannedCorpus(hydra.utils.instantiate(config.corpus, _convert_="all"))
+        job = hydra.utils.instantiate(config.job, _convert_="all")
+        runner = hydra.utils.instantiate(config.runner)
+        inputs = {"corpus": corpus.fingerprint()}
+        if config.tokenizer is not None:
+            inputs["tokenizer"] = tokenizer_hash(Path(config.tokenizer))
+        seed = OmegaConf.select(config, "job.seed")
+        write_provenance(output, config, inputs=inputs, seeds={} if seed is None else {"job": int(seed)})
+        job.run(corpus, output, config.tokenizer, runner)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""The masked_lm job: documents -> packed token shards, their manifest and their data card.
+
+The driver's side: the plan, the Beam pipeline, the check that every range was done, and the manifest, written last.
+What workers do is in `pipeline.jobs.shard_ranges`. Never imports torch; Beam is imported by the runner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conf.errors import InputError
+from conf.files import atomic_write_bytes
+from conf.progress import progress
+from pipeline.cleaning.chain import Cleaning
+from pipeline.dedup import duplicates_of, partitions_for
+from pipeline.held_out import check_share
+from pipeline.jobs.code_version import code_version
+from pipeline.jobs.reading import fingerprint, range_fingerprint
+from pipeline.jobs.shard_ranges import (
+    Settings,
+    Task,
+    final_fingerprint,
+    hash_range,
+    is_complete,
+    read_sidecar,
+    spill_duplicates,
+    to_partitions,
+    write_range,
+)
+from pipeline.manifest import FORMAT_VERSION, MANIFEST, Counts, Manifest, ShardInfo
+from pipeline.ranges import Plan
+from pipeline.report import Summary, write_report
+from pipeline.runners import Runner
+from pipeline.shards import content_hash, id_dtype, read_manifest, verify, write_manifest
+from pipeline.sources import Corpus
+from pipeline.tokenizer import TOKENIZER, load_tokenizer, special_ids, tokenizer_file, tokenizer_hash
+
+logger = logging.getLogger(__name__)
+
+KIND = "masked_lm"
+LONGEST_ROW = 65_535  # lengths of pieces are uint16
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class MaskedLMJob:
+    """Options of the job.
+
+    Attributes:
+        cleaning: the step that each document goes through.
+        row_length: places in a row, special tokens included.
+        held_out_share: share of the documents that become validation rows, chosen by content.
+        deduplicate: drop documents that are, after cleaning, equal to an earlier one.
+    """
+
+    cleaning: Any = field(default_factory=Cleaning)
+    row_length: int = 128
+    held_out_share: float = 0.02
+    deduplicate: bool = True
+
+    def __post_init__(self) -> None:
+        if not 8 <= self.row_length <= LONGEST_ROW:
+            raise InputError(f"option 'job.row_length' must lie between 8 and {LONGEST_ROW}, but is {self.row_length}")
+        check_share(self.held_out_share, "job.held_out_share")
+
+    def run(self, corpus: Corpus, output: Path, tokenizer: str | None, runner: Runner) -> None:
+        """Write a shard directory into `output`, which the caller has locked; go on with what is there already.
+
+        Raises:
+            InputError: no tokenizer, or a corpus of which nothing is left.
+            RuntimeError: the runner did not do every range.
+        """
+        if tokenizer is None:
+            raise InputError(
+                "option 'tokenizer' must name a directory with a tokenizer.json for job=masked_lm: "
+                "`python -m pipeline job=tokenizer output=DIR` trains one"
+            )
+        plan = corpus.plan()
+        settings = Settings(
+            corpus=corpus,
+            cleaning=self.cleaning,
+            directory=str(output),
+            tokenizer_hash=tokenizer_hash(tokenizer),
+            row_length=self.row_length,
+            held_out_share=self.held_out_share,
+            generation=plan.generation,
+        )
+        special_ids(load_tokenizer(tokenizer))  # refuse it before any work
+        tasks = [
+            Task(number, range_, range_fingerprint(plan, range_, corpus, self.cleaning))
+            for number, range_ in enumerate(plan.ranges)
+        ]
+        config = self._config(corpus, settings, tasks)
+        if _is_done(output, config):
+            logger.info("'%s' is complete for these inputs and options: nothing to do", output)
+            return
+        (output / MANIFEST).unlink(missing_ok=True)
+        atomic_write_bytes(output / TOKENIZER, tokenizer_file(tokenizer).read_bytes())
+        _remove_stale(tasks, settings)
+        partitions = partitions_for(sum(max(file.size, 0) for file in plan.files)) if self.deduplicate else 0
+        build = functools.partial(build_pipeline, tasks=tasks, settings=settings, partitions=partitions)
+        with _follow(tasks, settings, self.deduplicate):
+            runner.run(build, units=len(tasks))
+        summaries = _collect(tasks, settings, partitions)
+        self._finish(plan, settings, config, summaries)
+
+    def _config(self, corpus: Corpus, settings: Settings, tasks: Sequence[Task]) -> dict[str, Any]:
+        """What the manifest states of the run, and its key: a hash of everything that shapes the rows."""
+        options = {
+            "row_length": self.row_length,
+            "held_out_share": self.held_out_share,
+            "deduplicate": self.deduplicate,
+        }
+        return {
+            "job": options,
+            "corpus": corpus.reading_key(),
+            "cleaning": repr(self.cleaning),
+            "key": fingerprint(options, [settings.identity(task) for task in tasks]),
+        }
+
+    def _finish(
+        self, plan: Plan, settings: Settings, config: dict[str, Any], summaries: Sequence[dict[str, Any]]
+    ) -> None:
+        output = Path(settings.directory)
+        tokenizer = load_tokenizer(output)
+        shards = [ShardInfo(**raw) for summary in summaries for raw in summary["shards"]]
+        counts = sum((Counts(**summary["counts"]) for summary in summaries), Counts())
+        _refuse_nothing(counts, shards)
+        vocab_size = tokenizer.get_vocab_size()
+        dtype = id_dtype(vocab_size)
+        rows = sum(shard.rows for shard in shards)
+        manifest = Manifest(
+            format_version=FORMAT_VERSION,
+            kind=KIND,
+            config=config,
+            tokenizer_hash=settings.tokenizer_hash,
+            vocab_size=vocab_size,
+            special_ids=special_ids(tokenizer),
+            dtype=dtype,
+            row_length=self.row_length,
+            shards=shards,
+            counts=counts,
+            sources=[{"name": file.name, "size": file.size, "fingerprint": file.fingerprint} for file in plan.files],
+            content_hash=content_hash(KIND, self.row_length, dtype, settings.tokenizer_hash, vocab_size, shards),
+            fill=sum(shard.tokens for shard in shards) / (rows * self.row_length),
+            code_version=code_version(),
+        )
+        write_report(output, manifest, Summary.of(summaries))
+        shutil.rmtree(settings.work, ignore_errors=True)
+        write_manifest(output, manifest)
+        logger.info(
+            "%d documents -> %d training and %d validation rows of %d, %.2f%% full, in '%s'",
+            counts.kept,
+            manifest.rows("train"),
+            manifest.rows("validation"),
+            self.row_length,
+            100 * manifest.fill,
+            output,
+        )
+
+
+def build_pipeline(pipeline: Any, tasks: Sequence[Task], settings: Settings, partitions: int) -> None:
+    """Add the job's transforms to a Beam pipeline.
+
+    Only Create, Reshuffle, Map, FlatMap, GroupByKey and a side input, and one leaf: what every runner does alike.
+    With 0 partitions nothing is deduplicated.
+    """
+    import apache_beam as beam
+
+    ranges = pipeline | "ranges" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle()
+    if partitions:
+        duplicates = (
+            ranges
+            | "hash" >> beam.Map(hash_range, settings=settings)
+            | "to partitions" >> beam.FlatMap(to_partitions, partitions=partitions)
+            | "group" >> beam.GroupByKey()
+            | "find duplicates" >> beam.Map(spill_duplicates, partitions=partitions, settings=settings)
+        )
+        files: Any = beam.pvalue.AsList(duplicates)
+    else:
+        files = []
+    _ = ranges | "write" >> beam.Map(write_range, files, settings=settings)
+
+
+def _is_done(output: Path, config: dict[str, Any]) -> bool:
+    """Whether a finished directory of the same key is there and whole."""
+    if not (output / MANIFEST).exists():
+        return False
+    try:
+        if read_manifest(output).config.get("key") != config["key"]:
+            return False
+        verify(output)
+    except InputError as error:
+        logger.warning("what is in '%s' is not whole and is rebuilt where needed: %s", output, error)
+        return False
+    return (output / "report.html").is_file()
+
+
+def _remove_stale(tasks: Sequence[Task], settings: Settings) -> None:
+    """Remove what other options or inputs, or a killed run, have left in the directory."""
+    wanted = {settings.sidecar(task): settings.identity(task) for task in tasks}
+    folder = Path(settings.directory) / settings.shards
+    for path in sorted(folder.glob("*.json")):
+        found = read_sidecar(path)
+        if found is None or wanted.get(path) != found.get("identity"):
+            path.unlink()
+    hashes = {settings.hashes(task).name for task in tasks}
+    for path in [*folder.glob(".*.tmp"), *(settings.work / "hashes").glob("*")]:
+        if path.name not in hashes:
+            path.unlink()
+    for path in folder.glob("*.arrow"):
+        if path.with_name(path.name.split(".")[0] + ".json") not in wanted:
+            path.unlink()
+
+
+def _collect(tasks: Sequence[Task], settings: Settings, partitions: int) -> list[dict[str, Any]]:
+    """The sidecars of all ranges, in order, whatever the runner claims to have done."""
+    files = [settings.work / "duplicates" / f"{partition:05d}.npy" for partition in range(partitions)]
+    summaries = []
+    for task in tasks:
+        summary = read_sidecar(settings.sidecar(task))
+        expected = final_fingerprint(task, settings, duplicates_of(task.number, files))
+        if not is_complete(summary, expected, Path(settings.directory), checksums=False) or summary is None:
+            raise RuntimeError(
+                f"the runner ended, but range {task.range.id} was not written as planned: run the same command again"
+            )
+        summaries.append(summary)
+    named = {Path(raw["path"]).name for summary in summaries for raw in summary["shards"]}
+    for path in (Path(settings.directory) / settings.shards).glob("*.arrow"):
+        if path.name not in named:  # a split that became empty
+            path.unlink()
+    return summaries
+
+
+def _refuse_nothing(counts: Counts, shards: Sequence[ShardInfo]) -> None:
+    if not counts.kept:
+        fates = [f"{number} {reason}" for reason, number in counts.dropped.items()]
+        fates += [f"{counts.failed} failed"] if counts.failed else []
+        raise InputError(
+            f"the corpus is empty: of {counts.read} documents read none is left"
+            + (f" ({', '.join(fates)})" if fates else "")
+        )
+    if not any(shard.split == "train" for shard in shards):
+        raise InputError(
+            f"all {counts.kept} documents are held out, none is left for training: lower job.held_out_share"
+        )
+    if not any(shard.split == "validation" for shard in shards):
+        logger.warning("no document is held out, so there are no validation rows: raise job.held_out_share for some")
+
+
+@contextlib.contextmanager
+def _follow(tasks: Sequence[Task], settings: Settings, deduplicate: bool) -> Iterator[None]:
+    """Show how many ranges are hashed and written, by the files that appear: that works with every runner."""
+    marks = [settings.sidecar(task) for task in tasks]
+    hashed = [settings.hashes(task) for task in tasks] if deduplicate else []
+    stop = threading.Event()
+
+    def watch() -> None:
+        with progress("shards", total=len(marks) + len(hashed)) as line:
+            ended, shown = False, -1
+            while not ended:
+                ended = stop.wait(POLL_SECONDS)
+                first = sum(path.exists() for path in hashed)
+                second = sum(path.exists() for path in marks)
+                if first + second < len(marks) + len(hashed) or shown < first + second:
+                    line.update(first + second, f"{first} ranges hashed, {second} of {len(marks)} written")
+                shown = first + second
+
+    thread = threading.Thread(target=watch, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

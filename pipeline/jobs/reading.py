@@ -1,0 +1,66 @@
+"""What every job does first: a range of the corpus, read and cleaned, with the fate of each record.
+
+Imports neither Beam nor torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeline.cleaning.chain import Dropped, Step
+from pipeline.jobs.code_version import code_version
+from pipeline.ranges import Plan, Range
+from pipeline.records import ReadFailure, document_key
+from pipeline.sources import Corpus
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """One record of a range after cleaning.
+
+    `index` counts the records of the range from 0. A record that is `kept` has its cleaned `text`; of the others
+    `reason` is the code to count, and `detail` a sentence where reading or cleaning failed.
+    """
+
+    index: int
+    key: int
+    fate: Literal["kept", "dropped", "failed"]
+    text: str = ""
+    reason: str = ""
+    detail: str = ""
+
+
+def cleaned(corpus: Corpus, range_: Range, cleaning: Step) -> Iterator[Cleaned]:
+    """Read and clean a range, in order, the same on every call. A step that raises fails that one record."""
+    for index, record in enumerate(corpus.read(range_)):
+        key = document_key(record.file, record.offset)
+        if isinstance(record, ReadFailure):
+            yield Cleaned(index, key, "failed", reason=record.reason, detail=record.detail)
+            continue
+        try:
+            text = cleaning(record.text)
+        except Exception as error:
+            detail = f"{record.id}: cleaning raised {type(error).__name__}: {error}"
+            yield Cleaned(index, key, "failed", reason="cleaning_error", detail=detail)
+            continue
+        if isinstance(text, Dropped):
+            yield Cleaned(index, key, "dropped", reason=text.reason)
+        else:
+            yield Cleaned(index, key, "kept", text=text)
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short hash of anything that JSON can hold (or `repr` tells)."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()[:32]
+
+
+def range_fingerprint(plan: Plan, range_: Range, corpus: Corpus, cleaning: Step) -> str:
+    """A hash of all that decides what `cleaned` yields for a range: content, options, cleaning and code."""
+    pieces = [
+        (piece.file, piece.name, plan.files[piece.file].fingerprint, piece.start, piece.end) for piece in range_.pieces
+    ]
+    return fingerprint(range_.id, pieces, corpus.reading_key(), repr(cleaning), code_version())

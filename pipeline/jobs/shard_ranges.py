@@ -1,0 +1,287 @@
+"""What workers do for the masked_lm job: hash a range, find duplicates, write a range's shards. Never imports torch.
+
+Every function takes plain values, writes its result to files under temporary names first, and leaves alone what an
+earlier run finished. Only paths and numbers travel between them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from conf.files import atomic_write_text, sha256_file
+from pipeline.cleaning.chain import Step
+from pipeline.dedup import duplicates_of, find_duplicates, write_duplicates, write_hashes
+from pipeline.held_out import is_held_out
+from pipeline.jobs.reading import Cleaned, cleaned, fingerprint
+from pipeline.manifest import FORMAT_VERSION, Counts, ShardInfo, Split
+from pipeline.packing import assemble, pack
+from pipeline.ranges import Range
+from pipeline.records import text_hash
+from pipeline.shards import IdType, ShardWriter, id_dtype
+from pipeline.sources import Corpus
+from pipeline.tokenizer import TOKENIZER, load_tokenizer, special_ids
+from pipeline.word_cache import TextEncoder, WordCache, encoder
+
+BATCH_CHARACTERS = 4_000_000
+EXAMPLES = 5
+LENGTH_BINS = 40
+
+
+@dataclass(frozen=True)
+class Task:
+    """One range to do; `inputs` is the fingerprint of what reading and cleaning it yields."""
+
+    number: int
+    range: Range
+    inputs: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all ranges of one run share. `directory` holds the tokenizer and gets the shards."""
+
+    corpus: Corpus
+    cleaning: Step
+    directory: str
+    tokenizer_hash: str
+    row_length: int
+    held_out_share: float
+    generation: int
+
+    @property
+    def shards(self) -> str:
+        """Where shards and sidecars of this generation lie, relative to the directory."""
+        return f"shards/{self.generation:04d}"
+
+    @property
+    def work(self) -> Path:
+        """Spill files; removed when the run is complete."""
+        return Path(self.directory) / "work"
+
+    def sidecar(self, task: Task) -> Path:
+        """The file that marks a range as complete."""
+        return Path(self.directory) / self.shards / f"{task.range.id}.json"
+
+    def hashes(self, task: Task) -> Path:
+        """The spilled hashes of a range; the name says of which inputs."""
+        return self.work / "hashes" / f"{task.range.id}.{task.inputs}.npy"
+
+    def identity(self, task: Task) -> str:
+        """A hash of all that decides a range's shards except which of its documents are duplicates."""
+        return fingerprint(
+            task.inputs, self.tokenizer_hash, self.row_length, self.held_out_share, self.generation, FORMAT_VERSION
+        )
+
+
+def hash_range(task: Task, settings: Settings) -> tuple[int, str]:
+    """First pass over a range: the hashes of its documents, spilled. Returns its number and the file."""
+    path = settings.hashes(task)
+    if not path.exists():
+        records = list(cleaned_hashes(task, settings))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_hashes(path, [digest for _, digest in records], [index for index, _ in records])
+    return task.number, str(path)
+
+
+def cleaned_hashes(task: Task, settings: Settings) -> Iterator[tuple[int, bytes]]:
+    """(index, hash of the cleaned text) of each document of a range that cleaning keeps."""
+    for record in cleaned(settings.corpus, task.range, settings.cleaning):
+        if record.fate == "kept":
+            yield record.index, text_hash(record.text)
+
+
+def to_partitions(spilled: tuple[int, str], partitions: int) -> Iterator[tuple[int, tuple[int, str]]]:
+    """Send a spilled file to every partition, each of which reads its own slice."""
+    for partition in range(partitions):
+        yield partition, spilled
+
+
+def spill_duplicates(group: tuple[int, Iterable[tuple[int, str]]], partitions: int, settings: Settings) -> str:
+    """Find the duplicates of one partition; returns the file that holds them."""
+    partition, spilled = group
+    path = settings.work / "duplicates" / f"{partition:05d}.npy"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files = sorted((number, Path(name)) for number, name in spilled)
+    write_duplicates(path, find_duplicates(files, partition, partitions))
+    return str(path)
+
+
+def final_fingerprint(task: Task, settings: Settings, duplicates: NDArray[np.uint64]) -> str:
+    """The fingerprint of a finished range."""
+    return fingerprint(settings.identity(task), duplicates.tobytes().hex())
+
+
+def read_sidecar(path: Path) -> dict[str, Any] | None:
+    """A sidecar, or None where there is none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def is_complete(sidecar: dict[str, Any] | None, expected: str, directory: Path, checksums: bool) -> bool:
+    """Whether a sidecar is that of the expected fingerprint and its shards are there as it states."""
+    if sidecar is None or sidecar.get("fingerprint") != expected:
+        return False
+    for raw in sidecar["shards"]:
+        path = directory / raw["path"]
+        if not path.is_file() or path.stat().st_size != raw["bytes"]:
+            return False
+        if checksums and f"sha256:{sha256_file(path)}" != raw["checksum"]:
+            return False
+    return True
+
+
+def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) -> str:
+    """Second pass over a range: read, clean, drop, tokenize, pack and write; the sidecar last. Returns the range's id.
+
+    A range whose sidecar and shards are those of the same fingerprint is left as it is.
+    """
+    duplicates = duplicates_of(task.number, sorted(Path(name) for name in duplicate_files))
+    expected = final_fingerprint(task, settings, duplicates)
+    sidecar = settings.sidecar(task)
+    directory = Path(settings.directory)
+    if is_complete(read_sidecar(sidecar), expected, directory, checksums=True):
+        return task.range.id
+    sidecar.unlink(missing_ok=True)
+    sidecar.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer, cache = _loaded(str(directory / TOKENIZER), settings.tokenizer_hash)
+    tally = _Tally()
+    splits: dict[Split, _Tokens] = {
+        split: _Tokens(id_dtype(tokenizer.get_vocab_size())) for split in ("train", "validation")
+    }
+    codec: TextEncoder | None = None
+    for batch in _batches(tally.count(cleaned(settings.corpus, task.range, settings.cleaning), duplicates)):
+        texts = [record.text for record in batch]
+        codec = codec or encoder(tokenizer, texts, cache)
+        ids, offsets = codec.encode(texts)
+        for record, begin, end in zip(batch, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            if begin == end:
+                tally.reject(record, "no_tokens")
+                continue
+            tally.add_length(end - begin)
+            held_out = is_held_out(text_hash(record.text), settings.held_out_share)
+            splits["validation" if held_out else "train"].add(ids[begin:end], record.key)
+    specials = special_ids(tokenizer)
+    shards = [
+        _write_shard(settings, task, split, tokens, specials) for split, tokens in splits.items() if tokens.lengths
+    ]
+    summary = {
+        "range": task.range.id,
+        "fingerprint": expected,
+        "identity": settings.identity(task),
+        "shards": [asdict(shard) for shard in shards],
+        "counts": asdict(tally.counts()),
+        "failures": dict(sorted(tally.failures.items())),
+        "examples": tally.examples,
+        "lengths": tally.lengths.tolist(),
+    }
+    atomic_write_text(sidecar, json.dumps(summary, indent=1, sort_keys=True) + "\n")
+    return task.range.id
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(path: str, tokenizer_hash: str) -> tuple[Tokenizer, WordCache]:
+    """The tokenizer and its word cache, once per process; the hash is there to tell files apart."""
+    tokenizer = load_tokenizer(path)
+    return tokenizer, WordCache(tokenizer)
+
+
+class _Tokens:
+    """The ids of the documents of one split of a range, growing."""
+
+    def __init__(self, dtype: IdType) -> None:
+        self.dtype = dtype
+        self.ids: list[NDArray[np.unsignedinteger]] = []
+        self.lengths: list[int] = []
+        self.keys: list[int] = []
+
+    def add(self, ids: NDArray[np.int64], key: int) -> None:
+        """Add one document."""
+        self.ids.append(ids.astype(self.dtype))
+        self.lengths.append(len(ids))
+        self.keys.append(key)
+
+
+class _Tally:
+    """Counts the fate of every record of a range."""
+
+    def __init__(self) -> None:
+        self.read = self.kept = 0
+        self.dropped: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.examples: list[str] = []
+        self.lengths = np.zeros(LENGTH_BINS, dtype=np.int64)
+
+    def count(self, records: Iterable[Cleaned], duplicates: NDArray[np.uint64]) -> Iterator[Cleaned]:
+        """Count all records, pass on those that stay."""
+        to_drop = set(duplicates.tolist())
+        for record in records:
+            self.read += 1
+            if record.fate == "failed":
+                self.failures[record.reason] += 1
+                if len(self.examples) < EXAMPLES:
+                    self.examples.append(record.detail)
+            elif record.fate == "dropped":
+                self.dropped[record.reason] += 1
+            elif record.index in to_drop:
+                self.dropped["duplicate"] += 1
+            else:
+                self.kept += 1
+                yield record
+
+    def reject(self, record: Cleaned, reason: str) -> None:
+        """Drop a record after all that had been passed on."""
+        self.kept -= 1
+        self.dropped[reason] += 1
+
+    def add_length(self, tokens: int) -> None:
+        """Count a document in the histogram: bin b holds lengths from 2^b to 2^(b + 1) - 1."""
+        self.lengths[min(tokens.bit_length() - 1, LENGTH_BINS - 1)] += 1
+
+    def counts(self) -> Counts:
+        """The counts so far."""
+        return Counts(self.read, self.kept, dict(sorted(self.dropped.items())), sum(self.failures.values()))
+
+
+def _batches(records: Iterable[Cleaned]) -> Iterator[list[Cleaned]]:
+    """Group records until a batch has BATCH_CHARACTERS."""
+    batch: list[Cleaned] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record.text)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write_shard(settings: Settings, task: Task, split: Split, tokens: _Tokens, specials: dict[str, int]) -> ShardInfo:
+    lengths = np.array(tokens.lengths, dtype=np.int64)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    path = f"{settings.shards}/{task.range.id}.{split}.arrow"
+    with ShardWriter(settings.directory, path, split, settings.row_length, tokens.dtype) as writer:
+        blocks = assemble(
+            pack(lengths, settings.row_length),
+            np.concatenate(tokens.ids),
+            offsets,
+            np.array(tokens.keys, dtype=np.uint64),
+            specials["cls"],
+            specials["sep"],
+        )
+        for block in blocks:
+            writer.write(block)
+        return writer.close()
