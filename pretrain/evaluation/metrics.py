@@ -39,7 +39,8 @@ def pair_correct(good: ArrayLike, bad: ArrayLike, tolerance: float = 0.0) -> NDA
     better, worse = np.asarray(good, dtype=np.float64), np.asarray(bad, dtype=np.float64)
     if better.shape != worse.shape:
         raise ValueError(f"good scores have shape {better.shape}, but bad ones {worse.shape}")
-    difference = better - worse
+    with np.errstate(invalid="ignore"):  # infinity less infinity is refused below
+        difference = better - worse
     if np.isnan(difference).any():
         raise ValueError(f"{int(np.isnan(difference).sum())} pairs have a score that is not a number")
     return np.where(np.abs(difference) <= tolerance, 0.5, (difference > 0).astype(np.float64))

@@ -37,8 +37,8 @@ def cluster_sums(values: NDArray[np.float64], clusters: ArrayLike) -> tuple[NDAr
     _, inverse = np.unique(np.asarray(clusters), return_inverse=True)
     size = int(inverse.max()) + 1
     sums = np.stack([np.bincount(inverse, weights=row, minlength=size) for row in values], axis=1)
-    counts = np.repeat(np.bincount(inverse, minlength=size)[:, None].astype(np.float64), len(values), axis=1)
-    return sums, counts
+    per_cluster = np.bincount(inverse, minlength=size).astype(np.float64)
+    return sums.astype(np.float64), np.repeat(per_cluster[:, None], len(values), axis=1)
 
 
 def expanded_level(confidence: float, size: int) -> float:

@@ -60,7 +60,7 @@ def test_sentences_are_filled_and_well_formed(items):
             assert "  " not in sentence
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_scorer_that_adds_up_word_weights_gets_exactly_one_half(seed, items):
     import random
@@ -105,7 +105,7 @@ def test_in_word_order_every_moved_content_word_moves_left_as_often_as_right(ite
         assert len(moved) == 2 and moved[1] == moved[0] + 1, item
         moves[item.group, good[moved[0]]] += 1
         moves[item.group, good[moved[1]]] -= 1
-    function_words = {"the", "a", "this", "is", "can", "to", "in", "for", "of", "with", "on", "by"}
+    function_words = {"the", "a", "this", "is", "can", "to", "in", "for", "of", "with", "on", "by", "from"}
     assert all(balance == 0 for (_, word), balance in moves.items() if word not in function_words)
 
 
