@@ -19,7 +19,7 @@ from conf.errors import InputError
 from pipeline.docstrings import MalformedSource, docstrings
 from pipeline.files import local_file
 from pipeline.ranges import Piece, Plan, Range, plan_ranges
-from pipeline.records import Document, ReadFailure
+from pipeline.records import Document, ReadFailure, without_lone_surrogates
 
 # Directories whose documentation files are data for tests, or another interpreter's packages.
 _NOT_ENTERED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modules"})
@@ -118,7 +118,7 @@ class PythonDocsCorpus:
             raise _TooLong(f"{len(content)} bytes, more than corpus.max_file_bytes={self.max_file_bytes}")
         if path.suffix == ".py":
             encoding, _ = tokenize.detect_encoding(iter(content[:4096].splitlines(keepends=True)).__next__)
-            return "\n\n".join(docstrings(content.decode(encoding)))
+            return without_lone_surrogates("\n\n".join(docstrings(content.decode(encoding))))
         text = content.decode("utf-8-sig")
         if path.name == _METADATA:
             return _description(text)

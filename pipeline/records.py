@@ -4,10 +4,12 @@ Must import nothing but the standard library: every other module of the pipeline
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 OFFSET_BITS = 40
 HASH_BYTES = 16
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,15 @@ def document_key(file: int, offset: int) -> int:
 def split_document_key(key: int) -> tuple[int, int]:
     """The (file, offset) that `document_key` was given."""
     return key >> OFFSET_BITS, key & ((1 << OFFSET_BITS) - 1)
+
+
+def without_lone_surrogates(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair, which JSON and Python can name and no encoding can write."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def text_hash(text: str) -> bytes:

@@ -19,7 +19,7 @@ from pipeline.compression import DAMAGE, MAGIC_BYTES, compression_of, decompress
 from pipeline.files import find_files, open_file, total_size
 from pipeline.lines import Record, is_blank, lines_in, paragraphs_in
 from pipeline.ranges import COMPRESSION_RATIO, Piece, Plan, Range, SourceFile, plan_ranges
-from pipeline.records import Document, ReadFailure
+from pipeline.records import Document, ReadFailure, without_lone_surrogates
 
 JSONL_SUFFIXES = (".jsonl", ".ndjson", ".json")
 PROBE_BYTES = 1 << 16
@@ -34,7 +34,6 @@ _BINARY_FORMATS = {
     b"\x89HDF": "an HDF5 file",
     b"SQLite format 3": "a database",
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
 
 
@@ -228,17 +227,10 @@ class TextCorpus:
             raise _RecordError("text_not_string", f"expected text under '{self.text_key}', found {_json_type(text)}")
         given = value.get(self.id_key)
         name = str(given) if isinstance(given, str | int) else name
-        return self._without_lone_surrogates(text), name.encode("utf-8", "replace").decode()
-
-    def _without_lone_surrogates(self, text: str) -> str:
-        """JSON can name half a character (`\\ud800`), which no encoding can write out again."""
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            if self.bad_bytes == "replace":
-                return _SURROGATE.sub("\ufffd", text)
-            raise _RecordError("undecodable", f"expected characters, found half a surrogate pair: {error}") from error
-        return text
+        whole = without_lone_surrogates(text)
+        if whole is not text and self.bad_bytes != "replace":
+            raise _RecordError("undecodable", "expected characters, found half of a surrogate pair (such as \\ud800)")
+        return whole, without_lone_surrogates(name)
 
 
 class _RecordError(Exception):

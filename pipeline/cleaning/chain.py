@@ -3,9 +3,8 @@
 Must import nothing of the project but `conf.errors`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import overload
 
 from conf.errors import InputError
 
@@ -35,8 +34,8 @@ def clean(text: str, steps: Iterable[Step]) -> str | Dropped:
     return text if text and not text.isspace() else EMPTY
 
 
-class Cleaning(Sequence[Step]):
-    """Steps by name, in the order they are given: a sequence of steps, and one step that runs them all.
+class Cleaning:
+    """Steps by name, run in the order they are given, as one step.
 
     The names let single options be overridden (`cleaning.length.minimum=100`), and null in the place of a step leaves
     it out (`cleaning.repetition=null`).
@@ -47,21 +46,6 @@ class Cleaning(Sequence[Step]):
         for name, step in self.steps.items():
             if not callable(step):
                 raise InputError(f"option 'cleaning.{name}' must be a step (a node with _target_), but is {step!r}")
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    @overload
-    def __getitem__(self, index: int) -> Step: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Step]: ...
-
-    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
-        return list(self.steps.values())[index]
-
-    def __iter__(self) -> Iterator[Step]:
-        return iter(self.steps.values())
 
     def __call__(self, text: str) -> str | Dropped:
         """The cleaned text, or why it is dropped."""
