@@ -12,9 +12,6 @@ from typing import Any
 
 from conf.errors import InputError
 
-# Words for what a comparison of two intervals says.
-VERDICTS = ("wins", "loses", "undecided")
-
 
 @dataclass(frozen=True)
 class Places:
@@ -266,7 +263,7 @@ def _scores(places: Places, facts: Facts) -> None:
 
 
 def compare(pretrained: Interval | None, random: Interval | None) -> str | None:
-    """Which of two scores is higher: "wins" or "loses" if the intervals do not meet, else "undecided"; None if one lacks."""
+    """What two scores say: "wins" or "loses" if the intervals do not meet, else "undecided"; None if one is not there."""
     if pretrained is None or random is None:
         return None
     if pretrained.low > random.high:

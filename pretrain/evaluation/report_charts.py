@@ -107,7 +107,7 @@ def interval_bars(pretrained: Interval | None, random: Interval | None) -> Marku
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers that enclose `low` to `high`, about so many: steps of 1, 2 or 5 times a power of ten."""
-    if high <= low:
+    if high - low < 1e-6 * max(1.0, abs(low), abs(high)):  # a flat line: its noise is not worth a scale
         low, high = low - 0.5, high + 0.5
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))

@@ -59,8 +59,8 @@ def headline(facts: Facts) -> list[str]:
     if compared:
         wins, loses = len(facts.tasks_that("wins")), len(facts.tasks_that("loses"))
         said.append(
-            f"Against the same model with random weights, pretraining wins {wins} of {len(compared)} comparisons outside "
-            f"the intervals, loses {loses}, and {len(compared) - wins - loses} are not told apart."
+            f"Against the same model with random weights, pretraining wins {wins} of {len(compared)} comparisons "
+            f"outside the intervals, loses {loses}, and {len(compared) - wins - loses} are not told apart."
         )
     return said
 

@@ -1,0 +1,60 @@
+"""`python -m pretrain.report run_dir=...`: what was run, on which data, how it trained and what it scores, on one page.
+
+Must not import torch: a report is made wherever the files are.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import MISSING, DictConfig
+
+from conf.command import command
+from conf.errors import InputError
+from conf.files import atomic_write_bytes, atomic_write_text, prepare_output_directory
+from pretrain.evaluation.report import Places, collect
+from pretrain.evaluation.report_page import render
+
+logger = logging.getLogger(__name__)
+
+PAGE, SCORES = "report.html", "scores.json"
+
+
+@dataclass
+class ReportOptions:
+    """Options of `conf/report.yaml`."""
+
+    run_dir: str = MISSING
+    corpus: str = MISSING
+    tokenizer: str = MISSING
+    shards: str = MISSING
+    tasks: str = MISSING
+    pretrain: str = MISSING
+    evaluate: str = MISSING
+    title: str | None = None
+    examples: int = 2
+
+
+@command("report", schema=ReportOptions, directory="run_dir")
+def main(config: DictConfig) -> None:
+    """Write `report.html` and `scores.json` into `config.run_dir`; see `conf/report.yaml`."""
+    if config.examples < 0:
+        raise InputError(f"option 'examples' must be at least 0, but is {config.examples}")
+    run_dir = Path(config.run_dir)
+    if not run_dir.is_dir():
+        raise InputError(f"option 'run_dir' must be the folder of a run, but there is no folder '{run_dir}'")
+    names = ("corpus", "tokenizer", "shards", "tasks", "pretrain", "evaluate")
+    places = Places(run_dir, **{name: Path(config[name]) for name in names})
+    facts = collect(places, config.title or run_dir.resolve().name, config.examples)
+    prepare_output_directory(run_dir)
+    scores = places.evaluate / SCORES
+    if scores.is_file() and scores.resolve() != (run_dir / SCORES).resolve():
+        atomic_write_bytes(run_dir / SCORES, scores.read_bytes())
+    atomic_write_text(run_dir / PAGE, render(facts))
+    for part in facts.missing:
+        logger.warning("the report shows this as missing: %s", part)
+    print(f"{run_dir / PAGE}: written")
+
+
+if __name__ == "__main__":
+    main()
