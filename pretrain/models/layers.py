@@ -100,8 +100,10 @@ class SelfAttention(nn.Module):
         if rotary is None:
             q, k, v = qkv.unbind(1)
         else:
-            qk, v = qkv[:, :2], qkv[:, 2]
+            # split, not slices: the gradient is then put together in one copy, without zero-filled buffers.
+            qk, v = qkv.split((2, 1), dim=1)
             q, k = rotate(qk, *rotary.as_type(qkv.dtype)).unbind(1)
+            v = v.squeeze(1)
         dropout_p = self.dropout if self.training else 0.0
         return attention(q, k, v, layout, self.kernel, dropout_p).flatten(1)
 
