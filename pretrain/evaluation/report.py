@@ -263,7 +263,7 @@ def _scores(places: Places, facts: Facts) -> None:
 
 
 def compare(pretrained: Interval | None, random: Interval | None) -> str | None:
-    """What two scores say: "wins" or "loses" if the intervals do not meet, else "undecided"; None if one is not there."""
+    """What two scores say: "wins" or "loses" if the intervals do not meet, else "undecided"; None if one is missing."""
     if pretrained is None or random is None:
         return None
     if pretrained.low > random.high:

@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 
 from pretrain.evaluation.report import Curve, Interval
 
-WIDTH, HEIGHT = 720, 260
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 36
+WIDTH = 720
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 30, 40
 BAR_WIDTH, BAR_HEIGHT, BAR_MARGIN = 240, 30, 8
 
 
@@ -27,20 +27,21 @@ class Line:
     marked: bool = False
 
 
-def line_chart(lines: Sequence[Line], label: str, from_zero: bool = False) -> Markup:
+def line_chart(lines: Sequence[Line], label: str, from_zero: bool = False, height: int = 290) -> Markup:
     """Curves over steps in one frame, with axes, grid and a legend.
 
     Args:
         lines: the curves; those without points are left out.
         label: what the vertical axis shows, with its unit.
         from_zero: begin the vertical axis at 0.
+        height: of the picture, where its width is 720.
     """
     drawn = [line for line in lines if line.curve.steps]
     values = [value for line in drawn for value in line.curve.values if math.isfinite(value)]
     if not values:
         return Markup("")
     last = max(max(line.curve.steps) for line in drawn)
-    ticks_y = ticks(0.0 if from_zero else min(values), max(values))
+    ticks_y = ticks(0.0 if from_zero else min(values), max(values), about=height // 50)
     ticks_x = [tick for tick in ticks(0.0, last, 7) if tick <= last]
     low, high = ticks_y[0], ticks_y[-1]
 
@@ -48,18 +49,18 @@ def line_chart(lines: Sequence[Line], label: str, from_zero: bool = False) -> Ma
         return LEFT + (WIDTH - LEFT - RIGHT) * step / last
 
     def y(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low)
+        return height - BOTTOM - (height - TOP - BOTTOM) * (value - low) / (high - low)
 
-    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)} over steps">']
+    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)} over steps">']
     for tick in ticks_y:
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
         parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>')
     for tick in ticks_x:
         parts.append(
-            f'<text class="tick" x="{x(tick):.1f}" y="{HEIGHT - 16}" text-anchor="middle">{short(tick)}</text>'
+            f'<text class="tick" x="{x(tick):.1f}" y="{height - 22}" text-anchor="middle">{short(tick)}</text>'
         )
-    parts.append(f'<text class="tick" x="{WIDTH - RIGHT}" y="{HEIGHT - 2}" text-anchor="end">step</text>')
-    parts.append(f'<text class="tick" x="{LEFT}" y="{HEIGHT - 2}">{escape(label)}</text>')
+    parts.append(f'<text class="tick" x="{WIDTH - RIGHT}" y="{height - 4}" text-anchor="end">step</text>')
+    parts.append(f'<text class="tick" x="0" y="12">{escape(label)}</text>')
     for line in drawn:
         points = [
             (x(step), y(value))

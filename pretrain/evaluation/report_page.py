@@ -14,6 +14,8 @@ from pretrain.evaluation.report import Facts, ScoreRow, TrainingFact
 from pretrain.evaluation.report_charts import Line, interval_bars, line_chart
 
 TEMPLATE = "report.html.j2"
+# Tasks whose names have no group.
+FINE_TUNED = "fine-tuned"
 VERDICT_WORDS = {"wins": "pretraining wins", "loses": "random wins", "undecided": "not told apart"}
 
 
@@ -73,7 +75,7 @@ def statements(facts: Facts) -> list[tuple[str, str]]:
         "loses": "Random weights win, outside the intervals",
     }
     return [
-        (verdict, f"{start}: {', '.join(task_name(name) for name in names)}.")
+        (verdict, f"{start}: {', '.join(full_name(name) for name in names)}.")
         for verdict, start in words.items()
         if (names := facts.tasks_that(verdict))
     ]
@@ -84,7 +86,7 @@ def grouped(rows: Sequence[ScoreRow]) -> list[tuple[str, list[ScoreRow]]]:
     groups: dict[str, list[ScoreRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
-    titled = {name.replace("_", " ") if name else "fine-tuned": found for name, found in groups.items()}
+    titled = {name.replace("_", " ") if name else FINE_TUNED: found for name, found in groups.items()}
     return [(name, sorted(found, key=lambda row: not row.task.endswith("/overall"))) for name, found in titled.items()]
 
 
@@ -115,6 +117,13 @@ def task_name(task: str) -> str:
         if not task.endswith("/overall")
         else (f"{task.rsplit('/', 1)[0].replace('_', ' ')} overall")
     )
+
+
+def full_name(task: str) -> str:
+    """`minimal_pairs/word_order` -> `word order (minimal pairs)`: two tasks may share their last part."""
+    if task.endswith("/overall"):
+        return task_name(task)
+    return f"{task_name(task)} ({task.split('/')[0].replace('_', ' ') if '/' in task else FINE_TUNED})"
 
 
 def duration(seconds: float) -> str:
@@ -149,4 +158,6 @@ def _loss_chart(training: TrainingFact) -> str:
 
 
 def _throughput_chart(training: TrainingFact) -> str:
-    return line_chart([Line("tokens/s", "training", training.throughput)], "tokens per second", from_zero=True)
+    return line_chart(
+        [Line("tokens/s", "training", training.throughput)], "tokens per second", from_zero=True, height=170
+    )

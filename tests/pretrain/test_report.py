@@ -184,9 +184,9 @@ def test_the_page_stands_alone(run: Path, page: Page) -> None:
     [
         "Trained 1,000 steps on 8,192,000 tokens in 4 min 50 s, to a validation loss 4.019",
         "pretraining wins 3 of 5 comparisons outside the intervals, loses 1, and 1 are not told apart",
-        "Pretraining wins, outside the intervals: word order, minimal pairs overall, word order.",
-        "No difference shown (the intervals meet): subject verb.",
-        "Random weights win, outside the intervals: reflexives.",
+        "wins, outside the intervals: word order (minimal pairs), minimal pairs overall, word order (fine-tuned).",
+        "No difference shown (the intervals meet): subject verb (minimal pairs).",
+        "Random weights win, outside the intervals: reflexives (minimal pairs).",
         "0.871 0.820 to 0.910",
         "not measured",
         "31,000 29,000 too short 1,990 10",

@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-
 LATER_TYPE_ERROR = ("++chain.steps.pretrain.options.trainer.max_steps=many",)
 
 
