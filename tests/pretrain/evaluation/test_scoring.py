@@ -43,9 +43,7 @@ def test_equals_an_independent_loop_over_positions(variant, checkpoint, bert_mod
 def test_the_two_variants_differ_only_where_a_word_has_pieces(bert_model, tokenizer, texts):
     original = pseudo_log_likelihoods(bert_model, tokenizer, texts, "original")
     within = pseudo_log_likelihoods(bert_model, tokenizer, texts, "within_word")
-    has_pieces = [
-        len(set(text.words[1:-1])) < text.num_tokens for text in tokenize(tokenizer, texts, max_positions=64)
-    ]
+    has_pieces = [len(set(text.words[1:-1])) < text.num_tokens for text in tokenize(tokenizer, texts, max_positions=64)]
     assert any(has_pieces) and not all(has_pieces)
     np.testing.assert_array_equal(np.abs(original - within) > 1e-5, has_pieces)
 

@@ -1,0 +1,82 @@
+"""The minimal-pair task: jobs, scores by hand from given results, keys."""
+
+import numpy as np
+import pytest
+
+from conf.errors import InputError
+from pretrain.evaluation.subject import read_subject
+from pretrain.evaluation.tasks.minimal_pairs import MinimalPairs
+
+TASK = MinimalPairs(pairs_per_phenomenon=20, phenomena=["a_an", "inversion"])
+
+
+@pytest.fixture(scope="module")
+def subject(checkpoint):
+    return read_subject(str(checkpoint), [1], [1, 2])
+
+
+def test_one_job_per_model_with_keys_that_differ(subject):
+    jobs = TASK.prepare(subject, None).jobs
+    assert [job.name for job in jobs] == [
+        "minimal_pairs/pretrained",
+        "minimal_pairs/random-1",
+        "minimal_pairs/random-2",
+    ]
+    assert len({str(job.identity()) for job in jobs}) == 3
+
+
+def test_scores_by_hand_from_given_results(subject):
+    prepared = TASK.prepare(subject, None)
+    count = len(prepared.items)
+    assert count == 40
+    first_half = [1.0 if item.phenomenon == "a_an" else 0.0 for item in prepared.items]
+    results = [
+        {"good": first_half, "bad": [0.0] * count},  # right on a_an, ties on inversion
+        {"good": [0.0] * count, "bad": [0.0] * count},
+        {"good": [0.0] * count, "bad": [1.0] * count},
+    ]
+    outcome = prepared.collect(results)
+    values = {(score.task, score.model): score.value for score in outcome.scores}
+    assert values == {
+        ("minimal_pairs/a_an", "pretrained"): 1.0,
+        ("minimal_pairs/a_an", "random"): 0.25,
+        ("minimal_pairs/inversion", "pretrained"): 0.5,
+        ("minimal_pairs/inversion", "random"): 0.25,
+        ("minimal_pairs/overall", "pretrained"): 0.75,
+        ("minimal_pairs/overall", "random"): 0.25,
+    }
+    assert outcome.items[0]["scores"] == {"pretrained": [1.0, 0.0], "random-1": [0.0, 0.0], "random-2": [0.0, 1.0]}
+    overall = outcome.scores[-1]
+    assert overall.seeds == (1, 2) and overall.n == 40
+    assert overall.interval[0] <= 0.0 and overall.interval[1] >= 0.5  # the two initialisations differ that much
+    for part in ("task=minimal_pairs.english.1", "metric=pair_accuracy.1", "score=pll.1.within_word.none", "seeds=1,2"):
+        assert part in overall.signature
+
+
+def test_real_scores_are_finite_and_random_weights_differ(subject):
+    prepared = TASK.prepare(subject, None)
+    results = [job.execute() for job in prepared.jobs]
+    scores = np.array([result["good"] for result in results])
+    assert np.isfinite(scores).all() and (scores < 0).all()
+    assert np.abs(scores[1] - scores[2]).min() > 0
+
+
+def test_another_variant_or_other_items_have_another_key(subject):
+    def key(**changes):
+        options = {"pairs_per_phenomenon": 20, "phenomena": ["a_an", "inversion"], **changes}
+        return MinimalPairs(**options).prepare(subject, None).jobs[0].identity()
+
+    keys = [key(), key(variant="original"), key(normalisation="per_token"), key(seed=2), key(phenomena=["a_an"])]
+    assert len({str(found) for found in keys}) == 5
+
+
+def test_without_initialisations_only_the_pretrained_model_is_scored(checkpoint):
+    prepared = TASK.prepare(read_subject(str(checkpoint), [1], []), None)
+    outcome = prepared.collect([job.execute() for job in prepared.jobs])
+    assert {score.model for score in outcome.scores} == {"pretrained"}
+    assert outcome.comparisons == []
+
+
+def test_an_unknown_phenomenon_is_refused_before_any_work(subject):
+    with pytest.raises(InputError, match="the english grammar does not have"):
+        MinimalPairs(phenomena=["agreements"]).prepare(subject, None)

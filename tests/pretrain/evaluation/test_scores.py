@@ -1,0 +1,67 @@
+"""Scores: the file's form, comparisons, and the table as text."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from pretrain.evaluation.scores import Outcome, short, signature, write_items, write_scores
+from pretrain.evaluation.statistics import Estimate
+from pretrain.evaluation.table import print_scores
+
+
+@pytest.fixture
+def outcome() -> Outcome:
+    found = Outcome(notes=["b: 1 of 2 runs failed"])
+    good, bad = Estimate(0.9, 0.8, 0.95), Estimate(0.5, 0.45, 0.55)
+    found.add("a", "accuracy", 40, {"pretrained": (good, (1, 2), "sa"), "random": (bad, (3, 4), "sr")})
+    found.add("b", "accuracy", 20, {"pretrained": (bad, (1, 2), "sa"), "random": (bad, (3, 4), "sr")})
+    found.add("c", "accuracy", 10, {"pretrained": (bad, (1, 2), "sa")})
+    return found
+
+
+def test_scores_json_has_the_agreed_form(tmp_path, outcome):
+    write_scores(tmp_path / "scores.json", [outcome])
+    record = json.loads((tmp_path / "scores.json").read_text())
+    assert len(record["scores"]) == 5
+    assert record["scores"][0] == {
+        "task": "a",
+        "metric": "accuracy",
+        "model": "pretrained",
+        "value": 0.9,
+        "interval": [0.8, 0.95],
+        "n": 40,
+        "seeds": [1, 2],
+        "signature": "sa",
+    }
+    assert [(row["task"], row["verdict"]) for row in record["comparisons"]] == [("a", "wins"), ("b", "undecided")]
+    assert record["comparisons"][0]["difference"] == pytest.approx(0.4)
+    assert record["notes"] == ["b: 1 of 2 runs failed"]
+
+
+def test_a_score_that_is_no_number_is_never_written(tmp_path):
+    outcome = Outcome()
+    outcome.add("a", "accuracy", 1, {"pretrained": (Estimate(float("nan"), 0.0, 1.0), (), "s")})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_scores(tmp_path / "scores.json", [outcome])
+    assert not (tmp_path / "scores.json").exists()
+
+
+def test_the_table_says_what_wins_and_what_does_not(outcome, capsys):
+    print_scores([outcome], "the test's model", Console(width=120))
+    text = capsys.readouterr().out
+    assert "0.900 [0.800, 0.950]" in text and "0.500 [0.450, 0.550]" in text
+    assert "Pretraining wins, outside the intervals: a." in text
+    assert "Not told apart (the intervals meet): b." in text
+    assert "Note: b: 1 of 2 runs failed." in text
+
+
+def test_items_are_one_json_line_each(tmp_path):
+    write_items(tmp_path / "items.jsonl", Outcome(items=[{"id": 1}, {"id": "é"}]))
+    lines = (tmp_path / "items.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [{"id": 1}, {"id": "é"}]
+
+
+def test_signature_by_hand():
+    assert signature(task="cola.1", seeds="1,2") == "task=cola.1|seeds=1,2"
+    assert short("sha256:0123456789abcdef") == short("0123456789abcdef") == "0123456789ab"

@@ -1,0 +1,120 @@
+"""The commands `evaluate` and `finetune` from end to end, at a tiny size."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .evaluation.conftest import (  # noqa: F401  (fixtures)
+    bert_model,
+    checkpoint,
+    tasks_folder,
+    texts,
+    tokenizer,
+    tokenizer_folder,
+    write_task,
+)
+
+SHORT = ["suite.tasks.adjacent_passages.recipe.max_length=32", "suite.tasks.word_order.recipe.max_length=32"]
+
+
+def run(module, *arguments, cwd=None):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, cwd=cwd, env=environment
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory, checkpoint, tasks_folder):  # noqa: F811
+    output = tmp_path_factory.mktemp("evaluated") / "out"
+    arguments = [f"checkpoint={checkpoint}", f"output={output}", f"tasks={tasks_folder}", "suite=tiny", *SHORT]
+    return output, arguments, run("pretrain.evaluate", *arguments)
+
+
+def test_writes_scores_items_and_provenance_and_prints_the_table(evaluated):
+    output, _, (code, out, err) = evaluated
+    assert code == 0, err
+    record = json.loads((output / "scores.json").read_text())
+    tasks = {score["task"] for score in record["scores"]}
+    assert tasks == {
+        "minimal_pairs/agreement_auxiliary",
+        "minimal_pairs/word_order",
+        "minimal_pairs/overall",
+        "adjacent_passages",
+        "word_order",
+    }
+    assert len(record["scores"]) == 10 and len(record["comparisons"]) == 5
+    for score in record["scores"]:
+        assert score["interval"][0] <= score["value"] <= score["interval"][1]
+        assert score["n"] > 0 and "metric=" in score["signature"]
+    for name, count in (("minimal_pairs", 43), ("adjacent_passages", 48), ("word_order", 48)):
+        lines = (output / "items" / f"{name}.jsonl").read_text().splitlines()
+        assert len(lines) >= 40, (name, count, len(lines))
+    assert (output / "provenance.json").is_file()
+    for word in ("minimal_pairs/overall", "random weights", "95 % intervals"):
+        assert word in out
+
+
+def test_a_second_run_does_no_work_and_gives_the_same_scores(evaluated):
+    output, arguments, _ = evaluated
+    before = (output / "scores.json").read_bytes()
+    times = {path: path.stat().st_mtime_ns for path in (output / "runs").iterdir()}
+    assert len(times) == 3 + 4 + 4
+    code, _, err = run("pretrain.evaluate", *arguments, "workers=1")
+    assert code == 0, err
+    assert "11 of 11 runs are there already" in err
+    assert times == {path: path.stat().st_mtime_ns for path in (output / "runs").iterdir()}
+    assert (output / "scores.json").read_bytes() == before
+
+
+def test_results_do_not_depend_on_the_number_of_workers(evaluated, tmp_path):
+    output, arguments, _ = evaluated
+    code, _, err = run("pretrain.evaluate", *arguments, f"output={tmp_path / 'one'}", "workers=1")
+    assert code == 0, err
+    assert (tmp_path / "one" / "scores.json").read_bytes() == (output / "scores.json").read_bytes()
+
+
+def test_finetune_on_a_task_of_ones_own(checkpoint, tmp_path):  # noqa: F811
+    folder = write_task(tmp_path / "mine", name="mine")
+    code, out, err = run(
+        "pretrain.finetune",
+        "task=custom",
+        "task.path=mine",
+        "task.recipe.max_length=32",
+        f"checkpoint={checkpoint}",
+        "seeds=[1,2]",
+        "workers=1",
+        f"output={tmp_path / 'out'}",
+        cwd=tmp_path,
+    )
+    assert code == 0, err
+    assert folder.is_dir() and "mine" in out
+    (score,) = json.loads((tmp_path / "out" / "scores.json").read_text())["scores"]
+    assert (score["task"], score["model"], score["seeds"], score["n"]) == ("mine", "pretrained", [1, 2], 48)
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "sentence"),
+    [
+        ("pretrain.evaluate", ["checkpoint=nowhere"], "there is no folder '"),
+        ("pretrain.evaluate", ["tasks=nowhere"], "option 'tasks' must be a folder"),
+        ("pretrain.evaluate", ["tasks={empty}"], "there is no task at '"),
+        ("pretrain.evaluate", ["suite.seed=1"], "did you mean 'suite.seeds'?"),
+        ("pretrain.evaluate", ["suite.tasks.minimal_pairs.variant=left"], "must be one of 'original', 'within_word'"),
+        ("pretrain.evaluate", ["workers=0"], "'workers' must be at least 1, but is 0"),
+        ("pretrain.finetune", [], "option 'task.path' must be given"),
+        ("pretrain.finetune", ["task.path={empty}"], "there is no task at '"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_not_exit_code_0(module, arguments, sentence, checkpoint, tmp_path):  # noqa: F811
+    (tmp_path / "empty").mkdir()
+    filled = [argument.format(empty=tmp_path / "empty") for argument in arguments]
+    code, _, err = run(module, f"checkpoint={checkpoint}", f"output={tmp_path / 'out'}", *filled, cwd=tmp_path)
+    assert code == 2
+    (line,) = [line for line in err.splitlines() if line.startswith("error:")]
+    assert sentence in line
+    assert "Traceback" not in err
