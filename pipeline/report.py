@@ -1,6 +1,6 @@
 """The data card of a shard directory: one self-contained HTML page. Imports neither Beam nor torch.
 
-It holds no time and no path of this machine, so the same shards have the same card.
+It holds no time, so a run that was interrupted ends with the same card as one that was not.
 """
 
 from __future__ import annotations

@@ -20,14 +20,15 @@ import threading
 import time
 import traceback
 from multiprocessing.connection import Connection
-from pathlib import Path
 
+import grpc
 import psutil
 
 from conf.errors import InputError
 from pipeline.runners import Build, as_raised, quiet_import
 
 PARENT_POLL_SECONDS = 0.5
+PARENT_VARIABLE = "PALIMPSEST_DRIVER_PID"
 KILLED = (
     "a worker process {how}, probably because memory ran out: run the same command again (finished ranges are kept), "
     "with a smaller runner.workers or corpus.range_bytes"
@@ -75,7 +76,8 @@ def end_processes(pid: int | None) -> None:
 def _drive(build: Build, workers: int, report: Connection) -> None:
     """The driver process: runs the pipeline and sends ("done" | "input" | "system" | "fault", details)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides; it ends this process
-    _end_with_parent()
+    parent = multiprocessing.parent_process()
+    _end_with(parent.pid if parent else None)
     with quiet_import():
         import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -93,9 +95,12 @@ def _drive(build: Build, workers: int, report: Connection) -> None:
         # Beam runs `Popen.wait` in a thread of this name, and raises there when a worker's status is not 0.
         if failure.thread is not None and failure.thread.name == "run_worker":
             finish("input", KILLED.format(how=_how(_status(str(failure.exc_value)))))
-        threading.__excepthook__(failure)
+        if not issubclass(failure.exc_type, grpc.RpcError):  # a connection that broke: its worker is gone, see above
+            threading.__excepthook__(failure)
 
     threading.excepthook = thread_failed
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # what matters is raised, or told by thread_failed
+    os.environ[PARENT_VARIABLE] = str(os.getpid())
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     # `exec`, so that the shell Beam starts becomes the worker: its death is then seen as what it is.
     command = f"exec {shlex.quote(sys.executable)} -m pipeline.worker_processes"
@@ -128,9 +133,8 @@ def _how(status: int | None) -> str:
     return f"ended early with status {status}"
 
 
-def _end_with_parent() -> None:
-    """End this process, and with it all it waits for, soon after its parent has ended in any way."""
-    parent = os.getppid()
+def _end_with(parent: int | None) -> None:
+    """End this process soon after its parent has ended in any way, even if that was before this call."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -143,7 +147,7 @@ def _end_with_parent() -> None:
 def work() -> None:
     """A worker process: Beam's, without its start-up remarks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with_parent()
+    _end_with(int(os.environ[PARENT_VARIABLE]))
     with quiet_import():
         from apache_beam.runners.worker import sdk_worker_main
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
@@ -151,5 +155,4 @@ def work() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:] = [path for path in sys.path if path != str(Path.cwd())] + [str(Path.cwd())]
     work()

@@ -99,7 +99,7 @@ class MaskedLMJob:
             for number, range_ in enumerate(plan.ranges)
         ]
         config = self._config(corpus, settings, tasks)
-        if _is_done(output, config):
+        if _is_done(output, config) and all(settings.sidecar(task).is_file() for task in tasks):
             logger.info("'%s' is complete for these inputs and options: nothing to do", output)
             return
         (output / MANIFEST).unlink(missing_ok=True)

@@ -5,11 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from pipeline.manifest import FORMAT_VERSION
 from pipeline.packing import assemble, pack
 from pipeline.shards import Counts, Manifest, ShardWriter, content_hash, id_dtype, write_manifest
 from pipeline.tokenizer import save_tokenizer, special_ids, tokenizer_hash, train_wordpiece
+
+# The machine may be busy: how long an example takes says nothing of whether it is right.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 TEXTS = [f"the quick brown fox {number} jumps over the lazy dog of {number * 7}" for number in range(200)]
 
