@@ -63,7 +63,7 @@ def split_document_key(key: int) -> tuple[int, int]:
 
 
 def without_lone_surrogates(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair, which JSON and Python can name and no encoding can write."""
+    """The text with U+FFFD for each half of a surrogate pair, which can be named in JSON but written in no encoding."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 
 from conf.errors import InputError
 
+_BLANK_LINES = re.compile(r"\n{3,}")
+
 
 @dataclass(frozen=True)
 class Separators:
     """Removes lines that are made of punctuation and white space only, `minimum` signs or more; drops no text.
 
-    Headings keep their words and lose the rule below them. A `...` or a closing bracket is shorter, and stays.
+    Headings keep their words and lose the rule below them; blank lines that come together where a line went become one,
+    and go at both ends of the text. A `...` or a closing bracket is shorter, and stays.
     """
 
     minimum: int = 4
@@ -25,4 +28,5 @@ class Separators:
     def __call__(self, text: str) -> str:
         """The text without its separator lines."""
         line: re.Pattern[str] = self.__dict__["_line"]
-        return line.sub("", text)
+        kept = line.sub("", text)
+        return text if kept == text else _BLANK_LINES.sub("\n\n", kept).strip("\n")

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import hydra
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 import conf
@@ -35,7 +37,19 @@ def test_the_default_cleaning_is_built_from_its_configuration_and_travels_to_wor
     prose = "Words of a sentence that is long enough to keep.\n====\nAnd more.\n"
     assert cleaning(prose) == "Words of a sentence that is long enough to keep.\nAnd more."
     assert cleaning("short") == Dropped("too_short")
-    assert cleaning(cleaning(prose)) == cleaning(prose)
+
+
+blocks = st.sampled_from(
+    ["a", "words of a line", " ", "  ", "\n", "\n\n", "====", "| - |", "\r\n", "\u200b", "\u2029", "é", "1"]
+)
+
+
+@given(st.lists(blocks, max_size=30).map("".join))
+def test_cleaning_what_is_clean_changes_nothing(text):
+    # Documents are held out by their cleaned text: cleaned once or twice, the same ones must be.
+    cleaning = Cleaning(**{**group_entry("default").steps, "length": Length(1)})
+    once = cleaning(text)
+    assert isinstance(once, Dropped) or cleaning(once) == once
 
 
 def test_no_cleaning_only_drops_what_is_empty():

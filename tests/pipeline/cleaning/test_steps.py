@@ -16,7 +16,8 @@ from pipeline.cleaning.separators import Separators
     ("text", "expected"),
     [
         ("Title\n=====\ntext", "Title\ntext"),
-        ("+-----+\n| a b |\n+-----+", "| a b |\n"),
+        ("+-----+\n| a b |\n+-----+", "| a b |"),
+        ("a\n\n----\n\nb", "a\n\nb"),
         ("----\n", ""),
         ("a\n...\nb\n)", "a\n...\nb\n)"),
         ("- - - - -\nx ==== y", "x ==== y"),
