@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
@@ -20,6 +19,7 @@ from pretrain.data.counter import UInt64Array, derive_key, hash_coordinates, int
 from pretrain.models.encoder import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
+from pretrain.objectives.cross_entropy import weighted_cross_entropy
 
 _ORDER, _REPLACEMENT, _RANDOM_ID = (np.array([stream]) for stream in range(3))  # independent random streams
 
@@ -170,8 +170,3 @@ class MaskedLM:
             weights=torch.from_numpy(weights),
         )
         return MicroBatch(batch, targets=float(weights.sum()), tokens=int(real[:used].sum()))
-
-
-def weighted_cross_entropy(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Sum over slots of weight * -log softmax(logits)[label], in fp32. logits [C, V], labels and weights [C]."""
-    return (F.cross_entropy(logits.float(), labels, reduction="none") * weights).sum()
