@@ -79,8 +79,9 @@ def word_order_items(documents: Sequence[HeldOutDocument], size: int, seed: int)
     splits), and so is one whose shuffle reads the same.
     """
     found = {document.id: _shuffled_sentences(document.text, seed) for document in documents}
+    texts = {group: {intact for intact, _ in candidates} for group, candidates in found.items()}
     items = []
-    for group, (intact, shuffled) in _choose(_in_one_document_only(found), size // 2, seed):
+    for group, (intact, shuffled) in _choose(_in_one_document_only(found, texts), size // 2, seed):
         items += [Item(intact, None, 1, group), Item(shuffled, None, 0, group)]
     return _mixed(items, seed)
 
@@ -101,12 +102,14 @@ def adjacent_passages_items(documents: Sequence[HeldOutDocument], size: int, see
     """At most `size` items: pairs of passages that follow one another (label 1), and that do not (label 0).
 
     From each run of passages (see `pipeline.prose`) every third and the one after it make a pair of label 1; a passage
-    that occurs in more than one document is left out with its pair. Each pair's first passage occurs once more, with
-    the second passage of another pair: label 0. For about half of them that is a pair of the same document, for the
-    others of another document. So every passage occurs twice, in the same place, once with each label.
+    that occurs twice, in one document or in two, is left out with its pair. Each pair's first passage occurs once
+    more, with the second passage of another pair: label 0. For about half of them that is a pair of the same document,
+    for the others of another document. So every passage occurs twice, in the same place, once with each label.
     """
-    found = {document.id: _adjacent_pairs(document.text) for document in documents}
-    chosen = _choose(_in_one_document_only(found), size // 2, seed)
+    runs = {document.id: list(runs_of_passages(document.text)) for document in documents}
+    found = {group: _adjacent_pairs(of_document) for group, of_document in runs.items()}
+    texts = {group: {passage for run in of_document for passage in run} for group, of_document in runs.items()}
+    chosen = _choose(_in_one_document_only(found, texts), size // 2, seed)
     by_document: dict[str, list[tuple[str, str]]] = {}
     for group, pair in chosen:
         by_document.setdefault(group, []).append(pair)
@@ -123,10 +126,10 @@ def adjacent_passages_items(documents: Sequence[HeldOutDocument], size: int, see
     return _mixed(items, seed)
 
 
-def _adjacent_pairs(text: str) -> list[tuple[str, str]]:
-    """Disjoint pairs of passages that follow one another; no passage is in two of them."""
-    pairs = [pair for run in runs_of_passages(text) for pair in zip(run[::STRIDE], run[1::STRIDE], strict=False)]
-    occurrences = Counter(passage for pair in pairs for passage in pair)
+def _adjacent_pairs(runs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Disjoint pairs of passages that follow one another, of passages that occur once in the document."""
+    pairs = [pair for run in runs for pair in zip(run[::STRIDE], run[1::STRIDE], strict=False)]
+    occurrences = Counter(passage for run in runs for passage in run)
     return [pair for pair in pairs if all(occurrences[passage] == 1 for passage in pair)]
 
 
@@ -158,13 +161,13 @@ def _assign_negatives(
     return same, across
 
 
-def _in_one_document_only(found: dict[str, list[tuple[str, str]]]) -> dict[str, list[tuple[str, str]]]:
-    """Candidates none of whose texts occurs in another document's candidates."""
-    documents_with: Counter[str] = Counter()
-    for candidates in found.values():
-        documents_with.update({text for candidate in candidates for text in candidate})
+def _in_one_document_only(
+    found: dict[str, list[tuple[str, str]]], texts: dict[str, set[str]]
+) -> dict[str, list[tuple[str, str]]]:
+    """Candidates none of whose texts is among those of another document."""
+    documents_with = Counter(text for of_document in texts.values() for text in of_document)
     return {
-        group: [candidate for candidate in candidates if all(documents_with[text] == 1 for text in candidate)]
+        group: [candidate for candidate in candidates if all(documents_with[text] < 2 for text in candidate)]
         for group, candidates in found.items()
     }
 
