@@ -12,19 +12,12 @@ from datetime import UTC, datetime
 
 from conf.errors import InputError
 from slurm.chain import Step, shell_line
+from slurm.cluster import StepFailed
 from slurm.plan import ChainState, Decision
 from slurm.process import run_logged
 from slurm.records import REPLACED, begin, complete
 
 logger = logging.getLogger(__name__)
-
-
-class StepFailed(Exception):
-    """A step's command did not end well; the message names the step, its log and its last lines."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ from conf.errors import InputError
 from conf.files import directory_lock
 from conf.provenance import write_provenance
 from slurm.chain import Chain, Step, check_passed_groups, override_name, read_chain, shell_line
+from slurm.cluster import Cluster, StepFailed
 from slurm.fingerprints import Fingerprints
-from slurm.local import StepFailed, duration
+from slurm.local import duration
 from slurm.plan import ChainState, Decision
 from slurm.records import steps_directory
 
@@ -64,7 +65,7 @@ def main(config: DictConfig) -> None:
     chain = read_chain(config.chain, config.run_dir, overrides)
     chain = replace(chain, steps=tuple(_with_own_configuration(step) for step in chain.steps))
     configs = _compose_all(chain)
-    cluster = hydra.utils.instantiate(config.cluster)
+    cluster: Cluster = hydra.utils.instantiate(config.cluster)
     if config.dry_run:
         state = ChainState(chain, configs, _fingerprints(chain))
         decisions = state.plan()
