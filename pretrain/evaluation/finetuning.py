@@ -19,6 +19,7 @@ from torch import Tensor
 from conf.errors import InputError
 from pipeline.tokenizer import special_ids
 from pretrain.data.batching import pad_sequences
+from pretrain.evaluation.mean_classifier import MeanClassifier
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.encoder import Encoder
 from pretrain.models.heads import SequenceClassifier
@@ -35,6 +36,7 @@ ADAM_EPS = 1e-6
 class Recipe:
     """How a model is fine-tuned: AdamW, linear warm-up and decay to zero, clipping (Devlin et al. 2019, appendix A.3).
 
+    `pooling` says what the classifier reads: the "first" token, as BERT's does, or the "mean" of all tokens;
     `warmup` is a share of all steps; `max_length` counts tokens with [CLS] and [SEP]; `too_long` says what happens to
     a longer example: "refuse" is an error, "cut" shortens the longer of its texts, token by token, at its end, and is
     counted in the result.
@@ -47,6 +49,7 @@ class Recipe:
     weight_decay: float = 0.01
     dropout: float = 0.1
     max_gradient_norm: float = 1.0
+    pooling: Literal["first", "mean"] = "first"
     max_length: int = 128
     too_long: Literal["refuse", "cut"] = "refuse"
 
@@ -63,8 +66,9 @@ class Recipe:
                 raise InputError(f"recipe.{name} must be in [0, 1), but is {getattr(self, name)}")
         if self.max_length < 4:
             raise InputError(f"recipe.max_length must be at least 4, but is {self.max_length}")
-        if self.too_long not in ("refuse", "cut"):
-            raise InputError(f"recipe.too_long must be refuse or cut, but is '{self.too_long}'")
+        for name, allowed in (("too_long", ("refuse", "cut")), ("pooling", ("first", "mean"))):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"recipe.{name} must be {' or '.join(allowed)}, but is '{getattr(self, name)}'")
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,8 @@ def finetune(
         raise InputError("fine-tuning needs at least one training and one dev example, but a set is empty")
     torch.manual_seed(seed)
     generator = np.random.default_rng(seed)
-    model = SequenceClassifier(encoder, num_labels, recipe.dropout).float().train()
+    kind = MeanClassifier if recipe.pooling == "mean" else SequenceClassifier
+    model = kind(encoder, num_labels, recipe.dropout).float().train()
     optimizer = adamw(
         model, lr=recipe.learning_rate, betas=list(ADAM_BETAS), eps=ADAM_EPS, weight_decay=recipe.weight_decay
     )
@@ -197,16 +202,17 @@ def finetune(
             members = [train[index] for index in batch]
             labels = torch.tensor([example.label for example in members])
             loss = F.cross_entropy(_logits(model, members, pad_id), labels)
-            if not torch.isfinite(loss):
+            value = float(loss.detach())
+            if not math.isfinite(value):
                 raise InputError(
-                    f"the fine-tuning loss is {float(loss)} at step {step} of {total}: lower recipe.learning_rate, or "
+                    f"the fine-tuning loss is {value} at step {step} of {total}: lower recipe.learning_rate, or "
                     "choose another checkpoint if its weights are broken"
                 )
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.max_gradient_norm)
             optimizer.step()
-            summed += float(loss.detach()) * len(members)
+            summed += value * len(members)
             step += 1
         losses.append(summed / len(train))
     return FinetuneResult(predict(model, dev, pad_id), losses, step)

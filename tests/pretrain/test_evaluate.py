@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from pretrain import evaluate, finetune
 
 from .evaluation.conftest import (  # noqa: F401  (fixtures)
     bert_model,
@@ -51,9 +54,8 @@ def test_writes_scores_items_and_provenance_and_prints_the_table(evaluated):
     for score in record["scores"]:
         assert score["interval"][0] <= score["value"] <= score["interval"][1]
         assert score["n"] > 0 and "metric=" in score["signature"]
-    for name, count in (("minimal_pairs", 43), ("adjacent_passages", 48), ("word_order", 48)):
-        lines = (output / "items" / f"{name}.jsonl").read_text().splitlines()
-        assert len(lines) >= 40, (name, count, len(lines))
+    counts = {path.stem: len(path.read_text().splitlines()) for path in (output / "items").iterdir()}
+    assert counts == {"minimal_pairs": 46, "adjacent_passages": 48, "word_order": 48}
     assert (output / "provenance.json").is_file()
     for word in ("minimal_pairs/overall", "random weights", "95 % intervals"):
         assert word in out
@@ -98,23 +100,37 @@ def test_finetune_on_a_task_of_ones_own(checkpoint, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "sentence"),
+    ("main", "arguments", "sentence"),
     [
-        ("pretrain.evaluate", ["checkpoint=nowhere"], "there is no folder '"),
-        ("pretrain.evaluate", ["tasks=nowhere"], "option 'tasks' must be a folder"),
-        ("pretrain.evaluate", ["tasks={empty}"], "there is no task at '"),
-        ("pretrain.evaluate", ["suite.seed=1"], "did you mean 'suite.seeds'?"),
-        ("pretrain.evaluate", ["suite.tasks.minimal_pairs.variant=left"], "must be one of 'original', 'within_word'"),
-        ("pretrain.evaluate", ["workers=0"], "'workers' must be at least 1, but is 0"),
-        ("pretrain.finetune", [], "option 'task.path' must be given"),
-        ("pretrain.finetune", ["task.path={empty}"], "there is no task at '"),
+        (evaluate.main, ["checkpoint=nowhere"], "there is no folder '"),
+        (evaluate.main, ["tasks=nowhere"], "option 'tasks' must be a folder"),
+        (evaluate.main, ["tasks={empty}"], "there is no task at '"),
+        (evaluate.main, ["suite.seed=1"], "did you mean 'suite.seeds'?"),
+        (evaluate.main, ["suite.tasks.minimal_pairs.variant=left"], "must be one of 'original', 'within_word'"),
+        (evaluate.main, ["workers=0"], "'workers' must be at least 1, but is 0"),
+        (evaluate.main, ["suite=challenge", "suite.tasks.minimal_pairs=null"], "no task is left to run"),
+        (finetune.main, [], "option 'task.path' must be given"),
+        (finetune.main, ["task.path={empty}"], "there is no task at '"),
     ],
 )
-def test_bad_input_is_one_sentence_and_not_exit_code_0(module, arguments, sentence, checkpoint, tmp_path):  # noqa: F811
+def test_bad_input_is_one_sentence_and_not_exit_code_0(
+    main,
+    arguments,
+    sentence,
+    checkpoint,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     (tmp_path / "empty").mkdir()
     filled = [argument.format(empty=tmp_path / "empty") for argument in arguments]
-    code, _, err = run(module, f"checkpoint={checkpoint}", f"output={tmp_path / 'out'}", *filled, cwd=tmp_path)
-    assert code == 2
+    overrides = [f"checkpoint={checkpoint}", f"output={tmp_path / 'out'}", *filled]
+    monkeypatch.setattr("sys.argv", ["command", *overrides])
+    GlobalHydra.instance().clear()
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
     (line,) = [line for line in err.splitlines() if line.startswith("error:")]
     assert sentence in line
     assert "Traceback" not in err

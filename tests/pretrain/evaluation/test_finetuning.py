@@ -1,5 +1,7 @@
 """Fine-tuning: layouts by hand, learning, determinism."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,8 @@ from pretrain.evaluation.finetuning import (
     finetune,
     predict,
 )
+from pretrain.evaluation.mean_classifier import MeanClassifier, sequence_means
+from pretrain.models.attention import AttentionLayout
 from pretrain.models.heads import SequenceClassifier
 
 from .conftest import BERT, make_model
@@ -90,15 +94,16 @@ def test_buckets_leave_little_padding():
 
 
 @pytest.mark.parametrize("form", [BERT, {}], ids=["bert", "modern"])
-@pytest.mark.parametrize("pair", [False, True], ids=["single", "pair"])
-def test_learns_an_easy_task_and_repeats_itself_exactly(form, pair, tokenizer):
+@pytest.mark.parametrize(("pair", "pooling"), [(False, "first"), (True, "first"), (False, "mean")])
+def test_learns_an_easy_task_and_repeats_itself_exactly(form, pair, pooling, tokenizer):
+    recipe = replace(RECIPE, pooling=pooling)
     model = make_model(tokenizer, **form)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     train, _ = encode(examples(96, pair), tokenizer, RECIPE.max_length, "refuse")
     dev, _ = encode(examples(24, pair), tokenizer, RECIPE.max_length, "refuse")
-    first = finetune(model.encoder, train, dev, 2, 0, RECIPE, seed=1)
-    again = finetune(model.encoder, train, dev, 2, 0, RECIPE, seed=1)
-    other = finetune(model.encoder, train, dev, 2, 0, RECIPE, seed=2)
+    first = finetune(model.encoder, train, dev, 2, 0, recipe, seed=1)
+    again = finetune(model.encoder, train, dev, 2, 0, recipe, seed=1)
+    other = finetune(model.encoder, train, dev, 2, 0, recipe, seed=2)
     labels = [example.label for example in dev]
     assert (first.probabilities.argmax(axis=1) == labels).mean() >= 0.9
     assert first.losses[-1] < first.losses[0]
@@ -117,14 +122,22 @@ def test_token_types_reach_the_model(tokenizer):
     assert not np.allclose(predict(classifier, [plain], 0), predict(classifier, [typed], 0))
 
 
-def test_predictions_do_not_depend_on_padding(tokenizer):
+@pytest.mark.parametrize("kind", [SequenceClassifier, MeanClassifier])
+def test_predictions_do_not_depend_on_padding(kind, tokenizer):
     torch.manual_seed(0)
-    classifier = SequenceClassifier(make_model(tokenizer, **BERT).encoder, 3)
+    classifier = kind(make_model(tokenizer, **BERT).encoder, 3)
     encoded, _ = encode(examples(40), tokenizer, 32, "refuse")
     together = predict(classifier, encoded, 0)
     alone = np.concatenate([predict(classifier, [example], 0) for example in encoded])
     np.testing.assert_allclose(together, alone, atol=1e-6)
     np.testing.assert_allclose(together.sum(axis=1), 1.0)
+
+
+def test_sequence_means_by_hand():
+    hidden = torch.tensor([[1.0, 0.0], [3.0, 2.0], [5.0, 5.0], [7.0, 1.0]])
+    layout = AttentionLayout(torch.tensor([0, 2, 3, 4, 4], dtype=torch.int32), max_seqlen=2, row_length=4)
+    expected = torch.tensor([[2.0, 1.0], [5.0, 5.0], [7.0, 1.0], [0.0, 0.0]])
+    assert torch.equal(sequence_means(hidden, layout), expected)
 
 
 def test_a_loss_that_is_no_number_ends_the_run(tokenizer):
@@ -138,7 +151,15 @@ def test_a_loss_that_is_no_number_ends_the_run(tokenizer):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("epochs", 0), ("learning_rate", 0.0), ("warmup", 1.0), ("dropout", -0.1), ("max_length", 3), ("too_long", "x")],
+    [
+        ("epochs", 0),
+        ("learning_rate", 0.0),
+        ("warmup", 1.0),
+        ("dropout", -0.1),
+        ("max_length", 3),
+        ("too_long", "x"),
+        ("pooling", "max"),
+    ],
 )
 def test_an_option_out_of_range_is_named(option, value):
     with pytest.raises(InputError, match=f"recipe.{option} must be"):

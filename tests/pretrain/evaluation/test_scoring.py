@@ -90,7 +90,7 @@ def test_leaves_the_model_in_its_mode(tokenizer):
 
 
 def test_a_text_that_cannot_be_scored_is_refused_in_one_sentence(modern_model, tokenizer):
-    with pytest.raises(InputError, match="at most 64 tokens .* has 102: shorten it"):
+    with pytest.raises(InputError, match=r"at most 64 tokens .* has 102: shorten it"):
         pseudo_log_likelihoods(modern_model, tokenizer, ["the " * 100])
     with pytest.raises(InputError, match="has no token"):
         pseudo_log_likelihoods(modern_model, tokenizer, ["The dog.", " "])

@@ -64,7 +64,7 @@ def test_cut_examples_are_counted_in_a_note_and_refused_by_default(subject, fold
 
 
 def test_more_tokens_than_the_model_has_positions_are_refused(subject, folder):
-    with pytest.raises(InputError, match="recipe.max_length must be at most 64, the model's positions, but is 128"):
+    with pytest.raises(InputError, match=r"recipe.max_length must be at most 64, the model's positions, but is 128"):
         Classification(str(folder)).prepare(subject, None)
 
 
@@ -75,5 +75,5 @@ def test_a_relative_path_begins_at_the_tasks_directory(subject, folder):
 
 
 def test_limits_below_one_are_refused():
-    with pytest.raises(InputError, match="task.max_dev must be at least 1 or null, but is 0"):
+    with pytest.raises(InputError, match=r"task.max_dev must be at least 1 or null, but is 0"):
         Classification("x", max_dev=0)
