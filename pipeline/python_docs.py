@@ -130,7 +130,7 @@ class _TooLong(ValueError):
 
 
 def _failure(piece: Piece, reason: str, error: Exception) -> ReadFailure:
-    return ReadFailure(piece.file, 0, reason, f"{piece.path}: {error}")
+    return ReadFailure(piece.file, 0, reason, f"{piece.name}: {error}")
 
 
 def _package_name(entry: str) -> str:

@@ -37,7 +37,8 @@ class ReadFailure:
         file: index of its file in the plan's list of files.
         offset: byte at which the record starts in the (decompressed) file.
         reason: a short code for counting, such as "not_json".
-        detail: one sentence for a reader: which file, which byte, what was expected and found.
+        detail: one sentence for a reader: which file (by its name in the plan, for the path is another on another
+            machine), which byte, what was expected and found.
     """
 
     file: int

@@ -169,7 +169,7 @@ class TextCorpus:
                     reached = offset
                     yield self._document(piece, offset, record)
         except DAMAGE as error:
-            detail = f"{piece.path} is damaged or cannot be read; byte {reached} was reached: {error}"
+            detail = f"{piece.name} is damaged or cannot be read; byte {reached} was reached: {error}"
             yield ReadFailure(piece.file, reached, "damaged_file", detail)
 
     def _records(self, handle: BinaryIO, piece: Piece) -> Iterator[Record]:
@@ -203,7 +203,7 @@ class TextCorpus:
                 raise InputError(
                     f"{piece.path} at byte {offset}: {error} (corpus.bad_bytes=reject counts such records and goes on)"
                 ) from error
-            return ReadFailure(piece.file, offset, error.reason, f"{piece.path} at byte {offset}: {error}")
+            return ReadFailure(piece.file, offset, error.reason, f"{piece.name} at byte {offset}: {error}")
 
     def _decode(self, record: bytes) -> str:
         try:

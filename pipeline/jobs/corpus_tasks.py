@@ -255,10 +255,11 @@ class HashSample:
         self._maximum = maximum_bytes
         self._found: dict[bytes, HeldOutDocument] = {}
         self._size = 0
+        self._bound: bytes | None = None  # the smallest hash that was let go: it and all above are out for good
 
     def add(self, document: HeldOutDocument) -> None:
         """Add one document; those that no longer fit are let go when they make up as much again."""
-        if document.hash not in self._found:
+        if document.hash not in self._found and (self._bound is None or document.hash < self._bound):
             self._found[document.hash] = document
             self._size += len(document.text.encode("utf-8"))
             if self._size > 2 * self._maximum:
@@ -273,11 +274,12 @@ class HashSample:
         kept: dict[bytes, HeldOutDocument] = {}
         size = 0
         for digest in sorted(self._found):
-            size += len(self._found[digest].text.encode("utf-8"))
-            if size > self._maximum and kept:
-                size -= len(self._found[digest].text.encode("utf-8"))
+            more = len(self._found[digest].text.encode("utf-8"))
+            if kept and size + more > self._maximum:
+                self._bound = digest
                 break
             kept[digest] = self._found[digest]
+            size += more
         self._found, self._size = kept, size
 
 
