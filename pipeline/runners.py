@@ -99,7 +99,7 @@ def run_in_memory(build: Build) -> None:
 
 @contextlib.contextmanager
 def quiet_import() -> Iterator[None]:
-    """Import Beam without its remark on Google clients, which would also set up the root logger."""
+    """Import Beam and keep it quiet; its remark on Google clients would also set up the root logger."""
     root, handler = logging.getLogger(), logging.NullHandler()
     root.addHandler(handler)
     disabled = root.manager.disable
@@ -109,7 +109,8 @@ def quiet_import() -> Iterator[None]:
     finally:
         logging.disable(disabled)
         root.removeHandler(handler)
-        logging.getLogger("apache_beam").setLevel(logging.ERROR)
+        # Beam logs what it then raises, with the traceback of every layer.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
 
 
 def as_raised(text: str) -> InputError | OSError | None:

@@ -85,15 +85,18 @@ def schema(dtype: str) -> pa.Schema:
 class _HashingFile:
     """A binary file that hashes what passes through it, so that a shard is not read again for its checksum."""
 
-    def __init__(self, handle: BinaryIO) -> None:
-        self._handle = handle
+    def __init__(self, handle: BinaryIO, path: Path) -> None:
+        self._handle, self._path = handle, path
         self.digest = hashlib.sha256()
         self.bytes = 0
         self.closed = False
 
     def write(self, data: bytes) -> int:
         view = memoryview(data)
-        self._handle.write(view)
+        try:
+            self._handle.write(view)
+        except OSError as error:  # a full disk, which names no file
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
         self.digest.update(view)
         self.bytes += view.nbytes
         return view.nbytes
@@ -132,7 +135,7 @@ class ShardWriter:
         self._stack = ExitStack()
         target = Path(directory) / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        self._file = _HashingFile(self._stack.enter_context(atomic_writer(target)))
+        self._file = _HashingFile(self._stack.enter_context(atomic_writer(target)), target)
         self._sink = pa.PythonFile(self._file, mode="w")
         self._arrow = pa.ipc.new_file(self._sink, self._schema)
         self.info: ShardInfo | None = None

@@ -10,7 +10,6 @@ the command reports. In turn, driver and workers end when their parent does. Mus
 from __future__ import annotations
 
 import contextlib
-import logging
 import multiprocessing
 import os
 import shlex
@@ -99,7 +98,6 @@ def _drive(build: Build, workers: int, report: Connection) -> None:
             threading.__excepthook__(failure)
 
     threading.excepthook = thread_failed
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # what matters is raised, or told by thread_failed
     os.environ[PARENT_VARIABLE] = str(os.getpid())
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     # `exec`, so that the shell Beam starts becomes the worker: its death is then seen as what it is.
@@ -150,7 +148,6 @@ def work() -> None:
     _end_with(int(os.environ[PARENT_VARIABLE]))
     with quiet_import():
         from apache_beam.runners.worker import sdk_worker_main
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
     sdk_worker_main.main(sys.argv)
 
 

@@ -6,23 +6,21 @@ What workers do is in `pipeline.jobs.shard_ranges`. Never imports torch; Beam is
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import shutil
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
 from conf.files import atomic_write_bytes
-from conf.progress import progress
 from pipeline.cleaning.chain import Cleaning
 from pipeline.dedup import duplicates_of, partitions_for
 from pipeline.held_out import check_share
 from pipeline.jobs.code_version import code_version
+from pipeline.jobs.following import follow
 from pipeline.jobs.reading import fingerprint, range_fingerprint
 from pipeline.jobs.shard_ranges import (
     Settings,
@@ -47,7 +45,6 @@ logger = logging.getLogger(__name__)
 
 KIND = "masked_lm"
 LONGEST_ROW = 65_535  # lengths of pieces are uint16
-POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,9 @@ class MaskedLMJob:
         _remove_stale(tasks, settings)
         partitions = partitions_for(sum(max(file.size, 0) for file in plan.files)) if self.deduplicate else 0
         build = functools.partial(build_pipeline, tasks=tasks, settings=settings, partitions=partitions)
-        with _follow(tasks, settings, self.deduplicate):
+        marks = [settings.hashes(task) for task in tasks] if self.deduplicate else []
+        marks += [settings.sidecar(task) for task in tasks]
+        with follow("hashing and writing shards" if self.deduplicate else "writing shards", marks):
             runner.run(build, units=len(tasks))
         summaries = _collect(tasks, settings, partitions)
         self._finish(plan, settings, config, summaries)
@@ -254,30 +253,3 @@ def _refuse_nothing(counts: Counts, shards: Sequence[ShardInfo]) -> None:
         )
     if not any(shard.split == "validation" for shard in shards):
         logger.warning("no document is held out, so there are no validation rows: raise job.held_out_share for some")
-
-
-@contextlib.contextmanager
-def _follow(tasks: Sequence[Task], settings: Settings, deduplicate: bool) -> Iterator[None]:
-    """Show how many ranges are hashed and written, by the files that appear: that works with every runner."""
-    marks = [settings.sidecar(task) for task in tasks]
-    hashed = [settings.hashes(task) for task in tasks] if deduplicate else []
-    stop = threading.Event()
-
-    def watch() -> None:
-        with progress("shards", total=len(marks) + len(hashed)) as line:
-            ended, shown = False, -1
-            while not ended:
-                ended = stop.wait(POLL_SECONDS)
-                first = sum(path.exists() for path in hashed)
-                second = sum(path.exists() for path in marks)
-                if first + second < len(marks) + len(hashed) or shown < first + second:
-                    line.update(first + second, f"{first} ranges hashed, {second} of {len(marks)} written")
-                shown = first + second
-
-    thread = threading.Thread(target=watch, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
