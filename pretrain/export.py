@@ -15,7 +15,7 @@ from omegaconf import MISSING, DictConfig
 
 from conf.command import command
 from conf.errors import InputError
-from conf.files import fsync_directory, prepare_output_directory
+from conf.files import directory_lock, fsync_directory, prepare_output_directory
 from conf.provenance import write_provenance
 
 logger = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ def main(config: DictConfig) -> None:
 def export(config: DictConfig) -> float | None:
     """Write, verify and rename into place -> the largest difference of logits, None with verify=false.
 
-    Raises InputError if the checkpoint cannot be loaded, no Hugging Face class holds it, `output` is taken or cannot
-    be written, or transformers does not compute the same.
+    Raises InputError if the checkpoint cannot be loaded, no Hugging Face class holds it, `output` is taken, cannot be
+    written or is being written by another run, or transformers does not compute the same.
     """
     from pretrain.models.huggingface import export_folder, largest_difference
     from pretrain.models.load import load_model
@@ -57,21 +57,24 @@ def export(config: DictConfig) -> float | None:
     prepare_output_directory(output.parent)
     loaded = load_model(config.checkpoint)
     logger.info("exporting %s", loaded.source)
-    staging = output.with_name(f".{output.name}.export")
-    shutil.rmtree(staging, ignore_errors=True)
-    try:
-        export_folder(loaded.model, loaded.tokenizer_path, staging)
-        difference = largest_difference(loaded.model, staging) if config.verify else None
-        # Written so that NaN, which is neither above nor below, does not pass.
-        if difference is not None and not difference <= config.tolerance:
-            raise InputError(
-                f"transformers computes other logits from the export of '{config.checkpoint}': they differ by "
-                f"{difference:.1e}, more than tolerance {config.tolerance:.1e}; nothing was written"
-            )
-        write_provenance(staging, config, inputs={"checkpoint": loaded.fingerprint}, seeds={})
-        _take_place(staging, output)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    workplace = output.with_name(f".{output.name}.export")
+    # The lock is on the working folder beside the output, so that nothing of it is left in the export.
+    with directory_lock(workplace):
+        try:
+            staging = workplace / "folder"
+            shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+            export_folder(loaded.model, loaded.tokenizer_path, staging)
+            difference = largest_difference(loaded.model, staging) if config.verify else None
+            # Written so that NaN, which is neither above nor below, does not pass.
+            if difference is not None and not difference <= config.tolerance:
+                raise InputError(
+                    f"transformers computes other logits from the export of '{config.checkpoint}': they differ by "
+                    f"{difference:.1e}, more than tolerance {config.tolerance:.1e}; nothing was written"
+                )
+            write_provenance(staging, config, inputs={"checkpoint": loaded.fingerprint}, seeds={})
+            _take_place(staging, output)
+        finally:
+            shutil.rmtree(workplace, ignore_errors=True)
     return difference
 
 

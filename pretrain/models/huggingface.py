@@ -1,28 +1,24 @@
 """Hugging Face folders: write one from a masked language model, read one into it, compare the two.
 
-Weights are read from safetensors or by torch's weights-only loader, never by an unpickler that can run code.
-transformers is imported only to verify an export.
+transformers is imported only to verify an export; files of weights are read by `weights.py`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import pickle
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
-from torch import Tensor
 
 from conf.errors import InputError
-from conf.files import fsync_directory
-from pipeline.tokenizer import load_tokenizer, special_ids
+from conf.files import atomic_write_bytes, atomic_write_text, fsync_directory
+from pipeline.tokenizer import load_tokenizer, save_tokenizer, special_ids
 from pretrain.data.batching import pad_sequences
 from pretrain.models.huggingface_names import (
     check_exportable,
@@ -32,10 +28,10 @@ from pretrain.models.huggingface_names import (
     to_huggingface,
 )
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.weights import SAFETENSORS, model_from_state, read_weights
 
 logger = logging.getLogger(__name__)
 
-SAFETENSORS, SAFETENSORS_INDEX, TORCH_BIN = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 TOKENIZER, CONFIG = "tokenizer.json", "config.json"
 
 
@@ -66,8 +62,8 @@ def export_folder(model: MaskedLanguageModel, tokenizer_path: str | Path, output
         config = config_to_huggingface(model.config, model.vocab_size, ids)
         tensors = to_huggingface(model.state_dict(), model.config, model.vocab_size)
         _write_json(temporary / CONFIG, config)
-        # "format" tells transformers which framework wrote the file.
-        save_file(tensors, temporary / SAFETENSORS, metadata={"format": "pt"})
+        # Not by save_file, which hides a full disk in an error of its own. "format" tells transformers the framework.
+        atomic_write_bytes(temporary / SAFETENSORS, save(tensors, metadata={"format": "pt"}))
         _write_tokenizer(tokenizer, ids, model, temporary)
         fsync_directory(temporary)
         if output.exists():
@@ -80,7 +76,7 @@ def export_folder(model: MaskedLanguageModel, tokenizer_path: str | Path, output
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    atomic_write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def _write_tokenizer(tokenizer: Tokenizer, ids: dict[str, int], model: MaskedLanguageModel, directory: Path) -> None:
@@ -92,7 +88,7 @@ def _write_tokenizer(tokenizer: Tokenizer, ids: dict[str, int], model: MaskedLan
         pair=f"{cls} $A {sep} $B:1 {sep}:1",
         special_tokens=[(cls, ids["cls"]), (sep, ids["sep"])],
     )
-    tokenizer.save(str(directory / TOKENIZER))
+    save_tokenizer(tokenizer, directory)
     inputs = ["input_ids", "attention_mask"]
     if model.config.token_types > 1:
         inputs.insert(1, "token_type_ids")
@@ -122,80 +118,13 @@ def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | No
     config, vocab_size = config_from_huggingface(raw, str(config_path))
     weights_path, tensors = read_weights(folder)
     state, has_head, unused = from_huggingface(tensors, config, vocab_size, str(weights_path))
-    model = MaskedLanguageModel(config, vocab_size)
-    load_state(model, state, str(weights_path), partial=not has_head)
+    model = model_from_state(config, vocab_size, state, str(weights_path), partial=not has_head)
     if not has_head:
         logger.warning("%s holds no masked-LM head: it starts from random weights", weights_path)
     if unused:
         logger.info("%s: not used: %s", weights_path, ", ".join(unused))
     tokenizer = load_tokenizer(folder) if (folder / TOKENIZER).is_file() else None
     return model.eval(), tokenizer
-
-
-def load_state(model: MaskedLanguageModel, state: dict[str, Tensor], where: str, partial: bool = False) -> None:
-    """Load `state` into `model`; with `partial`, what it lacks stays as it is.
-
-    Raises InputError, naming `where` and the tensor, if names or shapes are not those of the model.
-    """
-    own = model.state_dict()
-    missing = [] if partial else sorted(set(own) - set(state))
-    unknown = sorted(set(state) - set(own))
-    if missing or unknown:
-        problem = f"lack '{missing[0]}'" if missing else f"hold '{unknown[0]}'"
-        raise InputError(f"the weights in '{where}' {problem}: they are not those of the model its configuration names")
-    for name, tensor in state.items():
-        if tensor.shape != own[name].shape:
-            raise InputError(
-                f"the weights in '{where}' are of another model shape: '{name}' is {list(tensor.shape)}, but the "
-                f"configuration beside it says {list(own[name].shape)}"
-            )
-    model.load_state_dict(state, strict=not partial)
-
-
-def weights_file(folder: Path) -> Path | None:
-    """The file that holds (or lists) a folder's weights, None if there is none."""
-    for name in (SAFETENSORS, SAFETENSORS_INDEX, TORCH_BIN):
-        if (folder / name).is_file():
-            return folder / name
-    return None
-
-
-def read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """All tensors of a folder and the file they are in (or that lists their files).
-
-    Raises InputError if there is none, it is damaged, or it needs code to be run.
-    """
-    path = weights_file(folder)
-    if path is None:
-        raise InputError(f"'{folder}' has no weights: expected {SAFETENSORS}, {SAFETENSORS_INDEX} or {TORCH_BIN}")
-    if path.name == SAFETENSORS_INDEX:
-        shards = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
-        tensors: dict[str, Tensor] = {}
-        for shard in shards:
-            tensors |= read_safetensors(folder / Path(shard).name)
-        return path, tensors
-    if path.name == SAFETENSORS:
-        return path, read_safetensors(path)
-    try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise InputError(
-            f"'{path}' is damaged or holds more than tensors, which is not loaded because it could run code; "
-            "convert it to safetensors where you trust it"
-        ) from error
-    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
-        raise InputError(f"'{path}' must hold a dictionary of tensors, but holds something else")
-    return path, dict(loaded)
-
-
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Tensors of one safetensors file. Raises InputError if it is missing or damaged."""
-    try:
-        return load_file(path)
-    except FileNotFoundError:
-        raise InputError(f"'{path}' is missing; copy the whole folder again") from None
-    except SafetensorError as error:
-        raise InputError(f"'{path}' is damaged or no safetensors file: {error}") from error
 
 
 @torch.no_grad()

@@ -51,8 +51,11 @@ class RotaryPositions(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
-        angles = torch.arange(config.max_positions, dtype=torch.float32)[:, None] / (config.rope_base**exponent)
+        # On the CPU by name, so that a model made on the meta device has its table all the same. Rounded as in
+        # transformers: at position 8,000 another order of the same operations moves the angle by 3e-4.
+        exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device="cpu") / config.head_dim
+        frequency = 1.0 / torch.pow(config.rope_base, exponent)
+        angles = torch.arange(config.max_positions, dtype=torch.float32, device="cpu")[:, None] * frequency
         self._cos, self._sin = angles.cos(), angles.sin()
 
     def forward(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -17,10 +17,12 @@ from conf.errors import InputError
 from conf.files import sha256_file
 from pipeline.tokenizer import load_tokenizer
 from pretrain.models.encoder import EncoderConfig
-from pretrain.models.huggingface import CONFIG, TOKENIZER, import_folder, load_state, read_safetensors, weights_file
+from pretrain.models.huggingface import CONFIG, TOKENIZER, import_folder
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.weights import SAFETENSORS as WEIGHTS
+from pretrain.models.weights import fingerprint_weights, model_from_state, read_safetensors
 
-STATE, WEIGHTS, LATEST = "state.json", "model.safetensors", "latest"
+STATE, LATEST = "state.json", "latest"
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,10 @@ def _load_checkpoint(folder: Path) -> LoadedModel:
         config = replace(EncoderConfig(**state["model"]), attention_kernel="auto")
     except TypeError as error:
         raise InputError(f"'{folder / STATE}', field 'model', is not of this version: {error}") from error
-    model = MaskedLanguageModel(config, state["vocab_size"])
-    load_state(model, read_safetensors(weights), str(weights))
+    model = model_from_state(config, state["vocab_size"], read_safetensors(weights), str(weights))
     tokenizer_path = folder.parent.parent / TOKENIZER
     source = f"{folder.parent.parent.name}, step {state['step']}"
-    return LoadedModel(model.eval(), load_tokenizer(tokenizer_path), tokenizer_path, f"sha256:{found}", source)
+    return LoadedModel(model, load_tokenizer(tokenizer_path), tokenizer_path, f"sha256:{found}", source)
 
 
 def _read_state(path: Path) -> dict[str, Any]:
@@ -122,7 +123,5 @@ def _load_huggingface(folder: Path) -> LoadedModel:
         model, tokenizer = import_folder(folder)
     if tokenizer is None:
         raise InputError(f"'{folder}' has no {TOKENIZER}; save its tokenizer there in the `tokenizers` format")
-    weights = weights_file(folder)
-    assert weights is not None  # import_folder read it
-    fingerprint = f"sha256:{sha256_file(weights)}"
-    return LoadedModel(model, tokenizer, folder / TOKENIZER, fingerprint, f"Hugging Face folder {folder.name}")
+    source = f"Hugging Face folder {folder.name}"
+    return LoadedModel(model, tokenizer, folder / TOKENIZER, fingerprint_weights(folder), source)

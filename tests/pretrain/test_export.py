@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import conf
+from conf.files import directory_lock
 from pretrain.models.encoder import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 
@@ -23,10 +24,11 @@ CONFIG = EncoderConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_s
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(40))]
 
 
-def write_run(run: Path, config: EncoderConfig = CONFIG, seed: int = 0) -> Path:
+def write_run(run: Path, config: EncoderConfig = CONFIG, seed: int = 0, bias: float = 0.0) -> Path:
     """A run directory with one checkpoint, as the trainer lays it out."""
     torch.manual_seed(seed)
     model = MaskedLanguageModel(config, len(WORDS))
+    torch.nn.init.constant_(model.head.bias, bias)
     folder = run / "checkpoints" / "step-00000030"
     folder.mkdir(parents=True)
     save_file(model.state_dict(), folder / "model.safetensors")
@@ -96,7 +98,8 @@ def test_an_earlier_export_is_replaced_and_other_files_are_not(tmp_path):
         (["checkpoint=x", "output=file"], "output 'file' is a file"),
         (["checkpoint=x", "output=file/deeper"], "the output directory 'file' cannot be written to"),
         (["checkpoint=x", "output=out", "tolerance=0"], "option 'tolerance' must be above 0"),
-        (["checkpoint=x", "output=out", "tolerance=1e-30"], "transformers computes other logits"),
+        # A run that diverged: no difference to NaN is small.
+        (["checkpoint=diverged", "output=out"], "transformers computes other logits from the export of 'diverged'"),
         (["checkpoint=odd", "output=out"], "no Hugging Face class holds a model with norm=post"),
         (["checkpiont=x", "output=out"], "there is no option 'checkpiont': did you mean 'checkpoint'?"),
     ],
@@ -104,10 +107,20 @@ def test_an_earlier_export_is_replaced_and_other_files_are_not(tmp_path):
 def test_what_cannot_be_exported_is_one_sentence_and_leaves_nothing(tmp_path, overrides, sentence):
     write_run(tmp_path / "x")
     write_run(tmp_path / "odd", replace(CONFIG, norm="post"))
+    write_run(tmp_path / "diverged", bias=float("nan"))
     (tmp_path / "file").write_text("")
     done = export(*overrides, cwd=tmp_path)
     assert done.returncode == 2
     errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert len(errors) == 1 and errors[0].startswith(f"error: {sentence}")
     assert "Traceback" not in done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"x", "odd", "file"}
+    assert {path.name for path in tmp_path.iterdir()} == {"x", "odd", "diverged", "file"}
+
+
+def test_two_exports_to_one_output_do_not_mix(tmp_path):
+    write_run(tmp_path / "x")
+    with directory_lock(tmp_path / ".out.export"):
+        done = export("checkpoint=x", "output=out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"is in use by another run (process {os.getpid()} on " in done.stderr
+    assert not (tmp_path / "out").exists()

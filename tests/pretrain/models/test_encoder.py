@@ -9,6 +9,7 @@ import torch
 from conf.errors import InputError
 from pretrain.data.batching import from_rows, pad_sequences
 from pretrain.models.encoder import Encoder, padded_vocab_size
+from pretrain.models.layers import RotaryPositions
 from pretrain.models.masked_lm import MaskedLanguageModel
 
 SEQUENCES = [[2, 11, 12, 13, 3], [2, 21, 3], [2, 31, 32, 33, 34, 35, 3], [2, 41, 3]]
@@ -151,3 +152,24 @@ def test_a_sequence_beyond_the_positions_is_refused(model):
     batch = pad_sequences([[2] * 49], 0)[:3]
     with pytest.raises(InputError, match=r"up to 49 tokens, but model\.max_positions is 48"):
         model(*batch, torch.tensor([0]))
+
+
+def test_rotary_angles_equal_those_of_transformers_to_the_bit_at_long_positions(forms):
+    from transformers import ModernBertConfig
+    from transformers.models.modernbert.modeling_modernbert import ModernBertRotaryEmbedding
+
+    config = replace(forms["modern"], max_positions=8192, rope_base=160000.0)
+    rope = {"rope_type": "default", "rope_theta": config.rope_base}
+    theirs = ModernBertRotaryEmbedding(
+        ModernBertConfig(
+            hidden_size=32,
+            num_attention_heads=4,
+            num_hidden_layers=1,
+            layer_types=["full_attention"],
+            rope_parameters={"full_attention": rope, "sliding_attention": rope},
+        )
+    )
+    positions = torch.arange(8192)
+    expected = theirs(torch.zeros(1), positions[None], "full_attention")
+    for ours, their in zip(RotaryPositions(config)(positions, torch.float32), expected, strict=True):
+        assert torch.equal(ours[:, 0, 0], their[0, :, :4])

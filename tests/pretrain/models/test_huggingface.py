@@ -15,6 +15,7 @@ from conf.errors import InputError
 from pipeline.tokenizer import tokenizer_hash
 from pretrain.data.batching import pad_sequences
 from pretrain.models.huggingface import export_folder, import_folder, largest_difference
+from pretrain.models.weights import fingerprint_weights
 
 SEQUENCES = [[2, 11, 12, 13, 60, 3], [2, 21, 3], [2, 31, 32, 33, 34, 35, 36, 37, 3]]
 
@@ -44,6 +45,16 @@ def test_transformers_computes_the_same_logits_from_an_export(model, tokenizer_f
     assert ours.std() > 0.1  # not equal for being all alike
     torch.testing.assert_close(padded_logits(theirs), ours, atol=1e-5, rtol=0)
     assert largest_difference(model, tmp_path / "out") <= 1e-5
+
+
+def test_verification_sees_weights_that_are_not_the_models(model, tokenizer_folder, tmp_path):
+    export_folder(model, tokenizer_folder, tmp_path / "out")
+    weights = tmp_path / "out" / "model.safetensors"
+    tensors = load_file(weights)
+    name = next(name for name in tensors if name.endswith(("query.weight", "Wqkv.weight")))
+    tensors[name][0] += 0.5
+    save_file(tensors, weights, metadata={"format": "pt"})
+    assert largest_difference(model, tmp_path / "out") > 1e-4
 
 
 def test_an_export_holds_the_tied_matrix_once_and_no_padding_rows(model, tokenizer_folder, tmp_path):
@@ -137,6 +148,24 @@ def test_a_bertforpretraining_checkpoint_comes_in(tmp_path, weights):
     with torch.no_grad():
         expected = theirs(input_ids=ids, attention_mask=mask).prediction_logits[mask.bool()]
     torch.testing.assert_close(our_logits(model), expected, atol=1e-5, rtol=0)
+
+
+def test_weights_in_several_files_are_put_together(tmp_path):
+    theirs = BertForPreTraining(BertConfig(**BERT_SIZES))
+    whole, _ = import_folder(write_bert(theirs, tmp_path / "whole"))
+    folder = write_bert(theirs, tmp_path / "split")
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    files = {name: f"model-0000{1 + at % 2}-of-00002.safetensors" for at, name in enumerate(names)}
+    for file in set(files.values()):
+        save_file({name: tensors[name] for name in names if files[name] == file}, folder / file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    split, _ = import_folder(folder)
+    assert torch.equal(our_logits(split), our_logits(whole))
+    fingerprint = fingerprint_weights(folder)
+    (folder / files[names[0]]).write_bytes(b"other")
+    assert fingerprint_weights(folder) != fingerprint
 
 
 def test_old_layer_norm_names_are_understood(tmp_path):
