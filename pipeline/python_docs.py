@@ -157,7 +157,7 @@ def _walk(root: Path) -> Iterator[str]:
 
 
 def _is_documentation(name: str) -> bool:
-    return Path(name).suffix in _DOCUMENT_SUFFIXES and not _NO_DOCUMENT.match(name)
+    return Path(name).suffix in _DOCUMENT_SUFFIXES and not _NO_DOCUMENT.search(name)
 
 
 def is_prose(text: str) -> bool:
