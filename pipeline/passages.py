@@ -9,13 +9,13 @@ text, never a generator's state. Must import nothing of the project but `pipelin
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pipeline.prose import plain_sentences, runs_of_passages
 
-T = TypeVar("T", bound=Hashable)
+Pair = tuple[str, str]
 
 # A pair of passages, and one left out after it: the next pair's first passage does not follow this one's second.
 STRIDE = 3
@@ -42,13 +42,61 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Candidates:
+    """What a document has to offer a task: pairs of texts to make items of, and all texts that others must not have."""
+
+    pairs: list[Pair]
+    texts: set[str]
+
+
+@dataclass(frozen=True)
 class TaskKind:
-    """What a task is called, what its labels 0 and 1 mean, and how its items are built from one split's documents."""
+    """One task.
+
+    Attributes:
+        name: as users know it.
+        kind: whether an item has one text or two.
+        labels: what labels 0 and 1 mean.
+        candidates: of one document's text, with the seed.
+        items: made of the chosen candidates, (document id, pair), those of one document lying together.
+    """
 
     name: str
     kind: Literal["pair", "single"]
     labels: tuple[str, str]
-    build: Callable[[Sequence[HeldOutDocument], int, int], list[Item]]
+    candidates: Callable[[str, int], Candidates]
+    items: Callable[[Sequence[tuple[str, Pair]]], list[Item]]
+
+
+def build_task(
+    kind: TaskKind, parts: Mapping[str, tuple[Sequence[HeldOutDocument], int]], seed: int
+) -> dict[str, list[Item]]:
+    """The items of each part of a task, mixed; half of each label.
+
+    A text that occurs in two documents, of whatever parts, is in none: boilerplate would tie train to dev.
+
+    Args:
+        kind: the task.
+        parts: for each part's name its documents, and the number of items wanted; fewer come if there are no more.
+        seed: of all choices.
+    """
+    found = {
+        document.id: kind.candidates(document.text, seed) for documents, _ in parts.values() for document in documents
+    }
+    documents_with = Counter(text for candidates in found.values() for text in candidates.texts)
+    built = {}
+    for name, (documents, size) in parts.items():
+        own = {
+            document.id: [
+                pair
+                for pair in found[document.id].pairs
+                if not any(documents_with[text] > 1 for text in found[document.id].texts.intersection(pair))
+            ]
+            for document in documents
+        }
+        items = kind.items(_choose(own, size // 2, seed))
+        built[name] = sorted(items, key=lambda item: keyed(seed, "mix", item.text_a, item.text_b, item.label))
+    return built
 
 
 def keyed(seed: int, *parts: object) -> int:
@@ -70,25 +118,26 @@ def split_documents(
     return ordered[number:], ordered[:number]
 
 
-def word_order_items(documents: Sequence[HeldOutDocument], size: int, seed: int) -> list[Item]:
-    """At most `size` items: sentences of 8 to 24 plain words, each once intact (label 1) and once shuffled (label 0).
+def word_order_candidates(text: str, seed: int) -> Candidates:
+    """(intact, shuffled) for each sentence of 8 to 24 plain words, but for those whose shuffle reads the same.
 
     Shuffled is the order of all words but the first and the last, which keep the capital and the full stop in their
-    places. So the two items of a sentence have the same words, length, ends and punctuation marks, and only how the
-    words follow one another differs. A sentence that occurs in more than one document is left out (it could be in both
-    splits), and so is one whose shuffle reads the same.
+    places.
     """
-    found = {document.id: _shuffled_sentences(document.text, seed) for document in documents}
-    texts = {group: {intact for intact, _ in candidates} for group, candidates in found.items()}
+    pairs = [(sentence, shuffle_words(sentence, seed)) for sentence in plain_sentences(text)]
+    return Candidates([pair for pair in pairs if pair[0] != pair[1]], {sentence for sentence, _ in pairs})
+
+
+def word_order_items(chosen: Sequence[tuple[str, Pair]]) -> list[Item]:
+    """Each sentence once intact (label 1) and once shuffled (label 0).
+
+    So the two items of a sentence have the same words, length, ends and punctuation marks, and only how the words
+    follow one another differs.
+    """
     items = []
-    for group, (intact, shuffled) in _choose(_in_one_document_only(found, texts), size // 2, seed):
+    for group, (intact, shuffled) in chosen:
         items += [Item(intact, None, 1, group), Item(shuffled, None, 0, group)]
-    return _mixed(items, seed)
-
-
-def _shuffled_sentences(text: str, seed: int) -> list[tuple[str, str]]:
-    pairs = ((sentence, shuffle_words(sentence, seed)) for sentence in plain_sentences(text))
-    return [(intact, shuffled) for intact, shuffled in pairs if shuffled != intact]
+    return items
 
 
 def shuffle_words(sentence: str, seed: int) -> str:
@@ -98,19 +147,26 @@ def shuffle_words(sentence: str, seed: int) -> str:
     return " ".join([first, *(inner[index] for index in order), last])
 
 
-def adjacent_passages_items(documents: Sequence[HeldOutDocument], size: int, seed: int) -> list[Item]:
-    """At most `size` items: pairs of passages that follow one another (label 1), and that do not (label 0).
+def adjacent_passages_candidates(text: str, seed: int) -> Candidates:
+    """Disjoint pairs of passages that follow one another, of passages that occur once in the document.
 
-    From each run of passages (see `pipeline.prose`) every third and the one after it make a pair of label 1; a passage
-    that occurs twice, in one document or in two, is left out with its pair. Each pair's first passage occurs once
-    more, with the second passage of another pair: label 0. For about half of them that is a pair of the same document,
-    for the others of another document. So every passage occurs twice, in the same place, once with each label.
+    From each run of passages (see `pipeline.prose`) every third and the one after it make a pair; the one between two
+    pairs is left out, so that no pair's first passage follows another's second. Nothing is left to the seed.
     """
-    runs = {document.id: list(runs_of_passages(document.text)) for document in documents}
-    found = {group: _adjacent_pairs(of_document) for group, of_document in runs.items()}
-    texts = {group: {passage for run in of_document for passage in run} for group, of_document in runs.items()}
-    chosen = _choose(_in_one_document_only(found, texts), size // 2, seed)
-    by_document: dict[str, list[tuple[str, str]]] = {}
+    runs = list(runs_of_passages(text))
+    occurrences = Counter(passage for run in runs for passage in run)
+    pairs = [pair for run in runs for pair in zip(run[::STRIDE], run[1::STRIDE], strict=False)]
+    return Candidates([pair for pair in pairs if all(occurrences[text] == 1 for text in pair)], set(occurrences))
+
+
+def adjacent_passages_items(chosen: Sequence[tuple[str, Pair]]) -> list[Item]:
+    """Pairs of passages that follow one another (label 1), and that do not (label 0).
+
+    Each pair's first passage occurs once more, with the second passage of another pair: label 0. For about half of them
+    that is a pair of the same document, for the others of another document. So every passage occurs twice, in the same
+    place, once with each label.
+    """
+    by_document: dict[str, list[Pair]] = {}
     for group, pair in chosen:
         by_document.setdefault(group, []).append(pair)
     same, across = _assign_negatives(by_document)
@@ -123,27 +179,20 @@ def adjacent_passages_items(documents: Sequence[HeldOutDocument], size: int, see
     shift = max(map(len, across.values()), default=0)
     for (group, (first, second)), (_, (_, other)) in zip(flat, flat[shift:] + flat[:shift], strict=True):
         items += [Item(first, second, 1, group), Item(first, other, 0, group)]
-    return _mixed(items, seed)
-
-
-def _adjacent_pairs(runs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Disjoint pairs of passages that follow one another, of passages that occur once in the document."""
-    pairs = [pair for run in runs for pair in zip(run[::STRIDE], run[1::STRIDE], strict=False)]
-    occurrences = Counter(passage for run in runs for passage in run)
-    return [pair for pair in pairs if all(occurrences[passage] == 1 for passage in pair)]
+    return items
 
 
 def _assign_negatives(
-    by_document: dict[str, list[tuple[str, str]]],
-) -> tuple[dict[str, list[tuple[str, str]]], dict[str, list[tuple[str, str]]]]:
+    by_document: dict[str, list[Pair]],
+) -> tuple[dict[str, list[Pair]], dict[str, list[Pair]]]:
     """Documents whose pairs are mixed among themselves, and those whose pairs are mixed with other documents'.
 
     Half of all pairs go to each side as nearly as whole documents allow. One pair alone cannot be mixed within its
     document, and a document with more than half of its side's pairs not with others: it changes sides, or is left out.
     """
     total = sum(map(len, by_document.values()))
-    same: dict[str, list[tuple[str, str]]] = {}
-    across: dict[str, list[tuple[str, str]]] = {}
+    same: dict[str, list[Pair]] = {}
+    across: dict[str, list[Pair]] = {}
     taken = 0
     for group, pairs in by_document.items():
         if len(pairs) > 1 and taken + len(pairs) <= max(total / 2, len(pairs) if not same else 0):
@@ -161,18 +210,7 @@ def _assign_negatives(
     return same, across
 
 
-def _in_one_document_only(
-    found: dict[str, list[tuple[str, str]]], texts: dict[str, set[str]]
-) -> dict[str, list[tuple[str, str]]]:
-    """Candidates none of whose texts is among those of another document."""
-    documents_with = Counter(text for of_document in texts.values() for text in of_document)
-    return {
-        group: [candidate for candidate in candidates if all(documents_with[text] < 2 for text in candidate)]
-        for group, candidates in found.items()
-    }
-
-
-def _choose(found: dict[str, list[T]], number: int, seed: int) -> list[tuple[str, T]]:
+def _choose(found: dict[str, list[Pair]], number: int, seed: int) -> list[tuple[str, Pair]]:
     """`number` candidates (or all, if there are fewer) with their document, from as many documents as possible.
 
     No document gives more than a limit, the lowest of 8, 16, 32, ... that suffices. The candidates of a document come
@@ -192,11 +230,8 @@ def _choose(found: dict[str, list[T]], number: int, seed: int) -> list[tuple[str
     return [entry for index, entry in enumerate(pool) if index in kept]
 
 
-def _mixed(items: Iterable[Item], seed: int) -> list[Item]:
-    return sorted(items, key=lambda item: keyed(seed, "mix", item.text_a, item.text_b, item.label))
-
-
-TASKS = (
-    TaskKind("adjacent_passages", "pair", ("not_adjacent", "adjacent"), adjacent_passages_items),
-    TaskKind("word_order", "single", ("shuffled", "intact"), word_order_items),
+ADJACENT_PASSAGES = TaskKind(
+    "adjacent_passages", "pair", ("not_adjacent", "adjacent"), adjacent_passages_candidates, adjacent_passages_items
 )
+WORD_ORDER = TaskKind("word_order", "single", ("shuffled", "intact"), word_order_candidates, word_order_items)
+TASKS = (ADJACENT_PASSAGES, WORD_ORDER)

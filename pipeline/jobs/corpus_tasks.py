@@ -24,7 +24,7 @@ from pipeline.jobs.documents import refuse_nothing
 from pipeline.jobs.following import follow
 from pipeline.jobs.reading import cleaned, fingerprint, range_fingerprint
 from pipeline.manifest import Counts
-from pipeline.passages import TASKS, HeldOutDocument, Item, TaskKind, split_documents
+from pipeline.passages import TASKS, HeldOutDocument, Item, TaskKind, build_task, split_documents
 from pipeline.ranges import Range
 from pipeline.records import split_document_key, text_hash
 from pipeline.runners import Runner
@@ -148,10 +148,7 @@ class CorpusTasksJob:
         train, dev = split_documents(documents, self.dev / (self.train + self.dev), self.seed)
         built = {}
         for kind in TASKS:
-            parts = {
-                "train": kind.build(train, self.train, self.seed),
-                "dev": kind.build(dev, self.dev, self.seed),
-            }
+            parts = build_task(kind, {"train": (train, self.train), "dev": (dev, self.dev)}, self.seed)
             for name, items in parts.items():
                 if len(items) < self.minimum:
                     raise InputError(

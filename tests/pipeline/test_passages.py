@@ -7,18 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.passages import (
+    ADJACENT_PASSAGES,
+    WORD_ORDER,
     HeldOutDocument,
-    adjacent_passages_items,
+    build_task,
     keyed,
     shuffle_words,
     split_documents,
-    word_order_items,
 )
 from pipeline.prose import runs_of_passages
 from pipeline.records import text_hash
 
 NOUNS = ["reader", "printer", "cluster", "village", "river", "letter", "garden", "window", "signal", "engine", "author"]
 VERBS = ["finds", "carries", "follows", "repairs", "opens", "describes", "measures", "forgets", "paints", "watches"]
+
+
+def word_order_items(documents, size, seed):
+    return build_task(WORD_ORDER, {"dev": (documents, size)}, seed)["dev"]
+
+
+def adjacent_passages_items(documents, size, seed):
+    return build_task(ADJACENT_PASSAGES, {"dev": (documents, size)}, seed)["dev"]
 
 
 def sentence(generator, numbers=10_000):
@@ -95,13 +104,18 @@ def test_one_document_is_enough_for_negatives():
     assert Counter(item.label for item in items)[0] * 2 == len(items)
 
 
-def test_a_text_of_several_documents_is_in_no_task():
-    first, second = document(1, 30), document(2, 30)
-    shared = HeldOutDocument("both", text_hash("x"), f"{first.text}\n\n{second.text}")
-    assert word_order_items([first, shared], 1000, 0)
-    for build in (word_order_items, adjacent_passages_items):
-        used = {item.text_a for item in build([first, shared], 1000, 0)}
-        assert not [text for text in used if text in first.text and text in shared.text]
+@pytest.mark.parametrize("kind", [WORD_ORDER, ADJACENT_PASSAGES])
+def test_a_text_of_two_documents_is_in_no_part_of_a_task(kind):
+    first, second = document(1, 40), document(2, 40)
+    half = first.text[: len(first.text) // 2]
+    shared = HeldOutDocument("both", text_hash("x"), f"{half}\n\n{second.text}")
+    parts = build_task(kind, {"train": ([first], 1000), "dev": ([shared], 1000)}, 0)
+    texts = {
+        name: {text for item in items for text in (item.text_a, item.text_b) if text and item.label}
+        for name, items in parts.items()
+    }
+    assert texts["train"] and texts["dev"]
+    assert not [text for text in texts["train"] | texts["dev"] if text in half]
 
 
 def test_items_come_from_many_documents_before_many_come_from_one():

@@ -3,6 +3,7 @@ import gzip
 import json
 import lzma
 import os
+import tracemalloc
 from pathlib import Path
 
 import fsspec
@@ -257,3 +258,19 @@ def test_the_reading_key_names_what_changes_the_documents_and_not_how_they_are_r
     base = TextCorpus(["a"])
     assert TextCorpus(["b"], block_bytes=7, range_bytes=8).reading_key() == base.reading_key()
     assert TextCorpus(["a"], document="file").reading_key() != base.reading_key()
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    # 40 MB of records, read with buffers of 64 KiB: what Python holds stays far below one range.
+    path = tmp_path / "a.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as handle:
+        for _ in range(400):
+            handle.write((json.dumps({"text": "x" * 990}) + "\n").encode() * 100)
+    corpus = TextCorpus([str(path)], block_bytes=1 << 16)
+    (range_,) = corpus.plan().ranges
+    tracemalloc.start()
+    count = sum(1 for _ in corpus.read(range_))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 40_000
+    assert peak < 2 << 20
