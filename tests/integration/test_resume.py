@@ -1,0 +1,186 @@
+"""The whole command, killed, damaged, interrupted and misled: real processes, real DeepSpeed, gloo ranks."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pretrain.launch import free_port
+from tests.helpers.ranks import REPOSITORY
+from tests.helpers.shard_directory import sentences, write_shards
+
+TIMEOUT = 120
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    # Too few rows for 30 steps of 16: the run goes through several epochs.
+    return write_shards(tmp_path_factory.mktemp("resume") / "shards", sentences(500))
+
+
+def command(shards, run_dir, *overrides):
+    return [
+        sys.executable,
+        "-m",
+        "pretrain",
+        "experiment=tiny",
+        f"data={shards}",
+        f"run_dir={run_dir}",
+        "deepspeed.precision=fp32",
+        "trainer.max_steps=30",
+        "trainer.global_batch_size=16",
+        "trainer.micro_batch_size=4",
+        "trainer.checkpoint_every=5",
+        "model.dropout=0.1",
+        *overrides,
+    ]
+
+
+def environment(**extra):
+    clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE") and not k.startswith("SLURM")}
+    return clean | {"OMP_NUM_THREADS": "1"} | extra
+
+
+def run(arguments, **extra):
+    return subprocess.run(
+        arguments, cwd=REPOSITORY, env=environment(**extra), capture_output=True, text=True, timeout=TIMEOUT
+    )
+
+
+def losses(run_dir):
+    lines = [json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: (line["loss"], line["gradient_norm"]) for line in lines if "loss" in line}
+
+
+def validation(run_dir):
+    lines = [json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["validation_loss"] for line in lines if "validation_loss" in line}
+
+
+def wait_for_step(run_dir, step, process):
+    deadline, path = time.monotonic() + TIMEOUT, Path(run_dir) / "metrics.jsonl"
+    while time.monotonic() < deadline:
+        if path.exists() and f'"step": {step},' in path.read_text():
+            return
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.001)
+    raise AssertionError(f"step {step} was not reached in {TIMEOUT} s")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shards, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = run(command(shards, run_dir, "ranks=2"))
+    assert done.returncode == 0, done.stderr
+    return run_dir
+
+
+def test_a_run_killed_at_step_17_and_started_again_is_the_undisturbed_run_to_the_last_digit(
+    shards, undisturbed, tmp_path
+):
+    run_dir = tmp_path / "run"
+    process = subprocess.Popen(
+        command(shards, run_dir, "ranks=2"), cwd=REPOSITORY, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    wait_for_step(run_dir, 17, process)
+    process.kill()  # only the launcher: its ranks must not outlive it
+    process.wait()
+    time.sleep(0.5)
+    last = max(losses(run_dir))
+    assert 17 <= last < 30
+    time.sleep(0.5)
+    assert max(losses(run_dir)) == last
+    again = run(command(shards, run_dir, "ranks=2"))
+    assert again.returncode == 0, again.stderr
+    assert f"step-{last // 5 * 5:08d}: {last // 5 * 5} steps" in again.stderr
+    expected = losses(undisturbed)
+    assert list(expected) == list(range(1, 31))
+    assert losses(run_dir) == expected
+    assert validation(run_dir) == validation(undisturbed)
+
+    # A damaged newest checkpoint: the one before it is used, with a word on it, to the same end.
+    newest = run_dir / "checkpoints" / "step-00000030" / "model.safetensors"
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    repaired = run(command(shards, run_dir, "ranks=2"))
+    assert repaired.returncode == 0, repaired.stderr
+    assert "step-00000030 is damaged" in repaired.stderr and "does not match its checksum" in repaired.stderr
+    assert "step-00000025: 25 steps" in repaired.stderr
+    assert losses(run_dir) == expected
+
+    # A finished run does no more work, at another number of ranks too.
+    before = (run_dir / "metrics.jsonl").read_bytes()
+    finished = run(command(shards, run_dir))
+    assert finished.returncode == 0, finished.stderr
+    assert (run_dir / "metrics.jsonl").read_bytes() == before
+
+
+def test_what_does_not_belong_to_the_checkpoint_is_one_sentence_on_exit_2(shards, undisturbed, tmp_path):
+    wider = run(command(shards, undisturbed, "model.hidden_size=128"))
+    assert wider.returncode == 2
+    assert "hidden_size=64, but model.hidden_size is 128" in wider.stderr and "Traceback" not in wider.stderr
+
+    other = write_shards(tmp_path / "other", sentences(400, seed=5), vocab_size=120)
+    retokenized = run(command(other, undisturbed))
+    assert retokenized.returncode == 2 and "another tokenizer" in retokenized.stderr
+    assert retokenized.stderr.count("error:") == 1
+
+    with (undisturbed / ".lock").open("a+") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        locked = run(command(shards, undisturbed, "ranks=2"))
+    assert locked.returncode == 2 and "in use by another run" in locked.stderr
+    assert locked.stderr.count("error:") == 1
+
+
+def test_sigterm_saves_and_exits_85_with_a_marker_and_the_run_goes_on(shards, undisturbed, tmp_path):
+    run_dir = tmp_path / "run"
+    process = subprocess.Popen(
+        command(shards, run_dir, "ranks=2"), cwd=REPOSITORY, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    wait_for_step(run_dir, 7, process)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 85, errors
+    assert (run_dir / "requeue").exists()
+    stopped_at = max(losses(run_dir))
+    assert (run_dir / "checkpoints" / "latest").read_text() == f"step-{stopped_at:08d}"
+    again = run(command(shards, run_dir, "ranks=2"))
+    assert again.returncode == 0, again.stderr
+    assert not (run_dir / "requeue").exists()
+    assert losses(run_dir) == losses(undisturbed)
+
+
+def test_ranks_with_different_configs_stop_at_once_naming_ranks_and_option(shards, tmp_path):
+    port = str(free_port())
+    start = time.monotonic()
+    processes = [
+        subprocess.Popen(
+            command(shards, tmp_path / "run", f"optimizer.lr={rate}"),
+            cwd=REPOSITORY,
+            env=environment(
+                RANK=str(rank),
+                WORLD_SIZE="2",
+                LOCAL_RANK=str(rank),
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=port,
+                GLOO_SOCKET_IFNAME="lo",
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank, rate in enumerate(("1e-3", "2e-3"))
+    ]
+    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    assert time.monotonic() - start < 60
+    for process, output in zip(processes, outputs, strict=True):
+        assert process.returncode == 2, output
+        assert "'optimizer.lr' is 0.001 on rank 0 and 0.002 on rank 1" in output
+    assert not (tmp_path / "run").exists()
