@@ -3,6 +3,7 @@
 Must not import deepspeed (see `engine.py`) or know any objective.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -24,7 +25,7 @@ Ending = Literal["finished", "out of time", "preempted"]
 class TrainerOptions:
     """The `trainer` group. Batch sizes count rows, intervals count optimiser steps; 0 switches an interval off.
 
-    `max_seconds` ends a run early, after a checkpoint. `threads`: CPU threads of each rank (null: cores / ranks
+    `max_seconds` (of all sessions of a run together) ends it early, after a checkpoint. `threads`: CPU threads of each rank (null: cores / ranks
     on this machine).
     """
 
@@ -48,6 +49,10 @@ class TrainerOptions:
         for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise InputError(f"trainer.{name} must be at least {least}, but is {getattr(self, name)}.")
+        for name in ("max_seconds", "threads", "collective_timeout_seconds"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise InputError(f"trainer.{name} must be above 0, but is {value}.")
 
     def check_ranks(self, world_size: int) -> None:
         """Raise InputError unless the global batch is a whole number of micro-batches on every rank."""
@@ -109,25 +114,24 @@ class Trainer:
         for callback in self.callbacks:
             callback.on_start(self)
         ending: Ending = "finished"
-        batches = self.loader.steps(self.progress.samples)
-        while self.progress.step < self.options.max_steps:
-            micro_batches = next(batches)
-            targets, tokens, stop, late = self._agree(micro_batches)
-            if stop or late:
-                ending = "preempted" if stop else "out of time"
-                break
-            loss_sum = self.engine.train_step(
-                [micro_batch.batch for micro_batch in micro_batches],
-                targets=targets,
-                rate_factor=self.schedule(self.progress.step),
-                seeds=self._dropout_seeds(len(micro_batches)),
-            )
-            self.progress.step += 1
-            self.progress.samples += self.options.global_batch_size
-            self.progress.tokens += int(tokens)
-            for callback in self.callbacks:
-                callback.on_step(self, StepResult(loss_sum, targets, int(tokens)))
-        batches.close()
+        with contextlib.closing(self.loader.steps(self.progress.samples)) as batches:
+            while self.progress.step < self.options.max_steps:
+                micro_batches = next(batches)
+                targets, tokens, stop, late = self._agree(micro_batches)
+                if stop or late:
+                    ending = "preempted" if stop else "out of time"
+                    break
+                loss_sum = self.engine.train_step(
+                    [micro_batch.batch for micro_batch in micro_batches],
+                    targets=targets,
+                    rate_factor=self.schedule(self.progress.step),
+                    seeds=self._dropout_seeds(len(micro_batches)),
+                )
+                self.progress.step += 1
+                self.progress.samples += self.options.global_batch_size
+                self.progress.tokens += int(tokens)
+                for callback in self.callbacks:
+                    callback.on_step(self, StepResult(loss_sum, targets, int(tokens)))
         for callback in self.callbacks:
             callback.on_end(self, ending)
         return ending

@@ -7,7 +7,7 @@ import deepspeed or the trainer.
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +53,7 @@ class Loader:
             self._objective.training_batch(self._reader.rows(rows[part]), rows[part], visits[part]) for part in parts
         ]
 
-    def steps(self, first_sample: int) -> Iterator[list[MicroBatch]]:
+    def steps(self, first_sample: int) -> Generator[list[MicroBatch], None, None]:
         """Yield the steps from `first_sample` on. Close the iterator to end its thread."""
         ready: queue.Queue[list[MicroBatch] | BaseException] = queue.Queue(self._prefetch)
         stopped = threading.Event()
@@ -85,9 +85,7 @@ class Loader:
             thread.join()
 
 
-def validation_batches(
-    reader: ShardReader, objective: Objective, rows: int, layout: Layout
-) -> Iterator[MicroBatch]:
+def validation_batches(reader: ShardReader, objective: Objective, rows: int, layout: Layout) -> Iterator[MicroBatch]:
     """Yield one rank's share of the first `rows` rows of a split.
 
     Every rank gets the same number of batches (a forward pass may be a collective call); the places beyond the last

@@ -15,9 +15,7 @@ class _WeightedCrossEntropy(torch.autograd.Function):
     """Saves the gradient instead of the probabilities: the backward pass only scales it."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         needs_gradient = ctx.needs_input_grad[0]
         gradient = torch.empty_like(logits) if needs_gradient else None
         losses = torch.empty(len(labels), dtype=torch.float32, device=logits.device)

@@ -22,8 +22,7 @@ def _decayed_share(step: int, start: int, total_steps: int) -> float:
 def _check(total_steps: int, warmup_steps: int, final: float) -> None:
     if warmup_steps < 0 or warmup_steps > total_steps:
         raise InputError(
-            f"schedule.warmup_steps must be between 0 and schedule.total_steps = {total_steps}, "
-            f"but is {warmup_steps}."
+            f"schedule.warmup_steps must be between 0 and schedule.total_steps = {total_steps}, but is {warmup_steps}."
         )
     if not 0.0 <= final <= 1.0:
         raise InputError(f"schedule.final is a share of the peak rate, between 0 and 1, but is {final}.")
@@ -60,9 +59,7 @@ def inverse_sqrt(step: int, *, warmup_steps: int) -> float:
     return math.sqrt(warmup_steps / (step + 1))
 
 
-def wsd(
-    step: int, *, total_steps: int, decay_steps: int, warmup_steps: int = 0, final: float = 0.0
-) -> float:
+def wsd(step: int, *, total_steps: int, decay_steps: int, warmup_steps: int = 0, final: float = 0.0) -> float:
     """Warm up, stay at 1, then decay over the last `decay_steps` as 1 - sqrt(t / T) (Hägele et al., 2024).
 
     t and T are counted within the decay.

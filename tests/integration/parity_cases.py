@@ -79,9 +79,7 @@ def run_cases(group: Group, shards: str, cases: list[tuple[int, str, int]], step
     return [run_case(group, shards, *case, steps) for case in cases]
 
 
-def load_and_go_on(
-    group: Group, shards: str, state: FullState, stages: list[int], step: int
-) -> list[dict[str, Any]]:
+def load_and_go_on(group: Group, shards: str, state: FullState, stages: list[int], step: int) -> list[dict[str, Any]]:
     """Load a state at each stage; return it as it comes out again, and one further step."""
     results = []
     for stage in stages:

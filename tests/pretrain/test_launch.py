@@ -71,7 +71,9 @@ def test_ranks_do_not_outlive_a_launcher_that_is_killed(tmp_path):
     rank = "from pretrain.distributed import die_with_launcher as d; d(); import os, time\n" + (
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     )
-    parent = subprocess.Popen(python(f"from pretrain.launch import run_ranks; run_ranks([[{sys.executable!r}, '-c', {rank!r}]])"))
+    parent = subprocess.Popen(
+        python(f"from pretrain.launch import run_ranks; run_ranks([[{sys.executable!r}, '-c', {rank!r}]])")
+    )
     deadline = time.monotonic() + 60
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         assert time.monotonic() < deadline

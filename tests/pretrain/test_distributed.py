@@ -1,0 +1,48 @@
+import pytest
+
+from conf.errors import InputError
+from pretrain.distributed import Ranks, from_environment
+from tests.helpers.ranks import run_on_ranks
+
+
+def test_torchrun_and_srun_give_the_same_place():
+    torchrun = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+    srun = {
+        "SLURM_PROCID": "5",
+        "SLURM_STEP_NUM_TASKS": "8",
+        "SLURM_LOCALID": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+    }
+    assert from_environment(torchrun) == from_environment(srun) == Ranks(5, 8, 1, 4)
+
+
+def test_alone_or_inside_a_batch_script_a_process_is_no_rank():
+    assert from_environment({}) is None
+    assert from_environment({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}) is None
+
+
+def exchange(group):
+    """Run on each rank: a sum, a value and an error from rank 0, and a fact that differs."""
+    rank = group.ranks.rank
+    found = {"sum": group.sum([rank + 1.0, 0.5]), "value": group.from_main(lambda: {"from": rank})}
+
+    def refuse():
+        raise InputError("only rank 0 sees why")
+
+    for name, call in (
+        ("refusal", lambda: group.from_main(refuse)),
+        ("difference", lambda: group.agree({"seed": 0, "data": f"hash {rank}"})),
+    ):
+        with pytest.raises(InputError) as caught:
+            call()
+        found[name] = str(caught.value)
+    group.agree({"seed": 0})
+    return found
+
+
+def test_ranks_exchange_values_and_fail_together():
+    results = run_on_ranks("tests.pretrain.test_distributed:exchange", ranks=2)
+    assert results[0] == results[1]
+    assert results[0]["sum"] == [3.0, 1.0] and results[0]["value"] == {"from": 0}
+    assert results[0]["refusal"] == "only rank 0 sees why"
+    assert "'data' is 'hash 0' on rank 0 and 'hash 1' on rank 1" in results[0]["difference"]
