@@ -22,7 +22,7 @@ import itertools
 import logging
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -239,17 +239,10 @@ def _varlen(
         )
     from torch.nn.attention.varlen import varlen_attn  # absent from builds without CUDA in some versions
 
+    # Named only where it is not the default: torch 2.10 did not know the argument yet.
     side = -1 if window is None else window
-    result = varlen_attn(
-        q,
-        k,
-        v,
-        layout.cu_seqlens,
-        layout.cu_seqlens,
-        layout.max_seqlen,
-        layout.max_seqlen,
-        window_size=(side, 0 if causal else side),
-    )
+    options: dict[str, Any] = {"window_size": (side, 0 if causal else side)} if causal or window is not None else {}
+    result = varlen_attn(q, k, v, layout.cu_seqlens, layout.cu_seqlens, layout.max_seqlen, layout.max_seqlen, **options)
     assert isinstance(result, Tensor)  # a tuple only with return_aux
     return result
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from conf.errors import InputError
 from pretrain.models import attention as module
@@ -130,6 +131,20 @@ def test_varlen_refuses_the_cpu_and_an_unknown_kernel_is_named():
         attention(*qkv(36), PACKED, "varlen")
     with pytest.raises(InputError, match="'flash'"):
         attention(*qkv(36), PACKED, "flash")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": 4}])
+def test_varlen_is_called_as_torch_declares_it(options):
+    # No GPU here: shapes, devices and arguments are checked on tensors without data.
+    with FakeTensorMode():
+        bounds = torch.zeros(4, dtype=torch.int32, device="cuda")
+        q, k, v = (torch.zeros(36, 2, 64, dtype=torch.bfloat16, device="cuda") for _ in range(3))
+        out = attention(q, k, v, AttentionLayout(bounds, 12, 12), "auto", **options)
+        assert (out.shape, out.dtype, out.device.type) == (q.shape, q.dtype, "cuda")
+        with pytest.raises(InputError, match=r"has no dropout, but attention_dropout is 0\.1"):
+            attention(q, k, v, AttentionLayout(bounds, 12, 12), "auto", dropout_p=0.1)
+        with pytest.raises(InputError, match="needs bf16 or fp16"):
+            attention(q.float(), k.float(), v.float(), AttentionLayout(bounds, 12, 12), "varlen")
 
 
 @pytest.mark.parametrize(

@@ -7,29 +7,30 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from conf.errors import InputError
+from pretrain.checkpoints import CheckpointFolder, RunState
 from pretrain.data.batching import pad_sequences
 from pretrain.models.huggingface import export_folder
 from pretrain.models.load import load_model, random_like
 
 
 def write_checkpoint(run, model, tokenizer_folder, step=200):
-    """A checkpoint as the trainer lays it out."""
-    folder = run / "checkpoints" / f"step-{step:08d}"
-    folder.mkdir(parents=True)
-    save_file(model.state_dict(), folder / "model.safetensors")
-    data = (folder / "model.safetensors").read_bytes()
-    state = {
-        "format": 1,
-        "step": step,
-        "model": asdict(model.config),
-        "vocab_size": model.vocab_size,
-        "files": {"model.safetensors": {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}},
-    }
-    (folder / "state.json").write_text(json.dumps(state))
-    (run / "checkpoints" / "latest").write_text(folder.name + "\n")
+    """A checkpoint as the trainer writes it."""
+    state = RunState(
+        step=step,
+        samples=0,
+        tokens=0,
+        elapsed=0.0,
+        updates=step,
+        model=asdict(model.config),
+        vocab_size=model.vocab_size,
+        tokenizer_hash="",
+        data_hash="",
+        config={},
+        files={},
+    )
+    folder = CheckpointFolder(run).save(state, model.state_dict(), {}, keep_last=3)
     shutil.copy(tokenizer_folder / "tokenizer.json", run / "tokenizer.json")
     return folder
 
