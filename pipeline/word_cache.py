@@ -1,8 +1,9 @@
 """Texts -> token ids: the library's own way, and an exact shortcut several times cheaper.
 
 For WordPiece behind BERT's normaliser and pre-tokenizer, the ids of a text are the ids of its chunks between white
-space, one after another: the pre-tokenizer splits there anyway, and nothing in the normaliser looks across. A corpus
-repeats its chunks, so `WordCache` tokenizes each once and looks the others up. It is used only for tokenizers of that
+space, one after another, and those of a chunk are the ids of its parts between punctuation: the pre-tokenizer splits
+there anyway, and nothing in the normaliser looks across. A corpus repeats its chunks, so `WordCache` tokenizes each
+once and looks the others up. It is used only for tokenizers of that
 build, and only after `encoder` has seen equal ids on probes and on a sample of the very texts. Imports neither Beam
 nor torch.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -24,7 +26,9 @@ from tokenizers import Tokenizer
 logger = logging.getLogger(__name__)
 
 Int64 = NDArray[np.int64]
-MAX_CHUNKS = 1_000_000  # about 200 MB; then the table starts anew
+MAX_ENTRIES = 1_000_000  # about 200 MB
+# ASCII punctuation marks, each by itself, and what lies between them.
+PART = re.compile(r"[!-/:-@\[-`{-~]|[^!-/:-@\[-`{-~]+")
 SAMPLE_CHARACTERS = 200_000
 # Where most characters are new (Chinese, base64), looking chunks up costs more than it saves.
 NEW_SHARE = 0.5
@@ -66,23 +70,66 @@ class PlainEncoder:
         return ids, _offsets(lengths)
 
 
-class WordCache:
-    """Encodes texts chunk by chunk, each distinct chunk once. Memory is bounded by `max_chunks`.
+class _Table:
+    """Strings -> ids, each learnt once. The ids of all strings lie in one pool, string s at start[s], length[s]."""
 
-    Exact only for tokenizers that split at white space and nowhere look across it; ask `encoder` for one.
-    """
+    def __init__(self, encode: Callable[[list[str]], tuple[Int64, Int64]]) -> None:
+        self._encode = encode
+        self.clear()
 
-    def __init__(self, tokenizer: Tokenizer, max_chunks: int = MAX_CHUNKS) -> None:
-        self._plain = PlainEncoder(tokenizer)
-        self._max_chunks = max_chunks
-        self._clear()
-
-    def _clear(self) -> None:
-        self._slots: dict[str, int] = {}
+    def clear(self) -> None:
+        """Forget everything."""
+        self.slots: dict[str, int] = {}
         self._pool = np.empty(1 << 16, dtype=np.int64)
         self._pool_used = 0
         self._start = np.empty(1 << 16, dtype=np.int64)
         self._length = np.empty(1 << 16, dtype=np.int64)
+
+    def unknown(self, strings: list[str]) -> list[str]:
+        """Those of different strings that have not been learnt."""
+        return [string for string in strings if string not in self.slots]
+
+    def learn(self, strings: list[str]) -> None:
+        """Encode different strings, none of them known, and remember their ids."""
+        ids, offsets = self._encode(strings)
+        first = len(self.slots)
+        self._pool = _room(self._pool, self._pool_used + len(ids))
+        self._start = _room(self._start, first + len(strings))
+        self._length = _room(self._length, first + len(strings))
+        self._pool[self._pool_used : self._pool_used + len(ids)] = ids
+        self._start[first : first + len(strings)] = offsets[:-1] + self._pool_used
+        self._length[first : first + len(strings)] = np.diff(offsets)
+        self._pool_used += len(ids)
+        self.slots.update(zip(strings, range(first, first + len(strings)), strict=True))
+
+    def gather(self, strings: list[str], which: NDArray[np.integer]) -> tuple[Int64, Int64]:
+        """The ids of strings[which[0]], strings[which[1]], ... one after another, and where each begins [N + 1]."""
+        slot = np.fromiter(map(self.slots.__getitem__, strings), dtype=np.int64, count=len(strings))[which]
+        lengths = self._length[slot]
+        ends = _offsets(lengths)
+        source = np.repeat(self._start[slot] - ends[:-1], lengths)
+        source += np.arange(ends[-1])
+        return self._pool[source], ends
+
+
+class WordCache:
+    """Encodes texts chunk by chunk, each distinct chunk once, and new chunks part by part, each distinct part once.
+
+    A chunk is what lies between white space, a part what lies between ASCII punctuation, or one such mark. Exact only
+    for tokenizers that split at both and nowhere look across; ask `encoder` for one. Memory is bounded: a table that
+    would pass `max_entries` starts anew.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_entries: int = MAX_ENTRIES) -> None:
+        self._plain = PlainEncoder(tokenizer)
+        self._max_entries = max_entries
+        self._parts = _Table(self._plain.encode)
+        self._chunks = _Table(self._encode_parts)
+
+    @property
+    def entries(self) -> int:
+        """How many entries the larger table has."""
+        return max(len(self._parts.slots), len(self._chunks.slots))
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int64]:
         """See TextEncoder. Texts of a few MB together are best: one dictionary is built per call."""
@@ -103,40 +150,36 @@ class WordCache:
         return np.concatenate(parts), _offsets(lengths)
 
     def _encode_clean(self, texts: Sequence[str]) -> tuple[Int64, Int64]:
-        if not texts:
-            return np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        column = pa.array(texts, type=pa.large_string())
-        split = pc.ascii_split_whitespace(column)
-        chunk_at = split.offsets.to_numpy().astype(np.int64)
+        split = pc.ascii_split_whitespace(pa.array(texts, type=pa.large_string()))
         coded = split.values.dictionary_encode()
         chunks = coded.dictionary.to_pylist()
-        if len(self._slots) + len(chunks) > self._max_chunks:
-            self._clear()
-        slots = [self._slots.get(chunk, -1) for chunk in chunks]
-        new = [chunk for chunk, slot in zip(chunks, slots, strict=True) if slot < 0]
-        if sum(map(len, new)) > NEW_SHARE * sum(map(len, texts)) or len(chunks) > self._max_chunks:
+        new = self._make_room(self._chunks, chunks)
+        if new is None or sum(map(len, new)) > NEW_SHARE * sum(map(len, texts)):
             return self._plain.encode(texts)
-        if new:
-            self._learn(new)
-            slots = [self._slots[chunk] for chunk in chunks]
-        slot = np.array(slots, dtype=np.int64)[coded.indices.to_numpy()]
-        lengths = self._length[slot]
-        ends = _offsets(lengths)
-        source = np.repeat(self._start[slot] - ends[:-1], lengths)
-        source += np.arange(ends[-1])
-        return self._pool[source], ends[chunk_at]
+        self._chunks.learn(new)
+        ids, ends = self._chunks.gather(chunks, coded.indices.to_numpy())
+        return ids, ends[split.offsets.to_numpy().astype(np.int64)]
 
-    def _learn(self, chunks: list[str]) -> None:
-        ids, offsets = self._plain.encode(chunks)
-        first = len(self._slots)
-        self._pool = _room(self._pool, self._pool_used + len(ids))
-        self._start = _room(self._start, first + len(chunks))
-        self._length = _room(self._length, first + len(chunks))
-        self._pool[self._pool_used : self._pool_used + len(ids)] = ids
-        self._start[first : first + len(chunks)] = offsets[:-1] + self._pool_used
-        self._length[first : first + len(chunks)] = np.diff(offsets)
-        self._pool_used += len(ids)
-        self._slots.update(zip(chunks, range(first, first + len(chunks)), strict=True))
+    def _encode_parts(self, chunks: list[str]) -> tuple[Int64, Int64]:
+        split = [PART.findall(chunk) for chunk in chunks]
+        coded = pa.array(list(chain.from_iterable(split)), type=pa.large_string()).dictionary_encode()
+        parts = coded.dictionary.to_pylist()
+        new = self._make_room(self._parts, parts)
+        if new is None:
+            return self._plain.encode(chunks)
+        self._parts.learn(new)
+        ids, ends = self._parts.gather(parts, coded.indices.to_numpy())
+        return ids, ends[_offsets(np.fromiter(map(len, split), dtype=np.int64, count=len(split)))]
+
+    def _make_room(self, table: _Table, strings: list[str]) -> list[str] | None:
+        """The strings that a table has to learn, emptied first if it must be; None if they are too many for it."""
+        if len(strings) > self._max_entries:
+            return None
+        new = table.unknown(strings)
+        if len(table.slots) + len(new) <= self._max_entries:
+            return new
+        table.clear()
+        return strings
 
 
 def encoder(tokenizer: Tokenizer, sample: Sequence[str], cache: WordCache | None = None) -> TextEncoder:

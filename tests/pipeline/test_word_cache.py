@@ -37,10 +37,10 @@ def test_ids_are_those_of_the_library_for_any_text(tokenizer, texts):
 @settings(max_examples=50)
 @given(st.lists(texts, max_size=6))
 def test_a_table_that_keeps_starting_anew_gives_the_same_ids(tokenizer, batches):
-    cache = WordCache(tokenizer, max_chunks=8)
+    cache = WordCache(tokenizer, max_entries=8)
     for batch in batches:
         assert same(cache.encode(batch * 3), PlainEncoder(tokenizer).encode(batch * 3))
-        assert len(cache._slots) <= 8
+        assert cache.entries <= 8
 
 
 def test_offsets_part_the_documents(tokenizer):
