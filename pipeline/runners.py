@@ -131,7 +131,7 @@ def as_raised(text: str) -> InputError | OSError | None:
 @contextlib.contextmanager
 def _threads_per_worker(threads: int) -> Iterator[None]:
     """Keep workers x threads at the number of cores: each worker would start a thread per core of its own."""
-    names = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "ARROW_NUM_THREADS")
+    names = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS")  # tokenizers; NumPy and Arrow
     before = {name: os.environ.get(name) for name in (*names, "TOKENIZERS_PARALLELISM")}
     for name in names:
         os.environ.setdefault(name, str(threads))

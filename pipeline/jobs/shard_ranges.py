@@ -7,6 +7,7 @@ earlier run finished. Only paths and numbers travel between them.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -118,7 +119,7 @@ def spill_duplicates(group: tuple[int, Iterable[tuple[int, str]]], partitions: i
 
 def final_fingerprint(task: Task, settings: Settings, duplicates: NDArray[np.uint64]) -> str:
     """The fingerprint of a finished range."""
-    return fingerprint(settings.identity(task), duplicates.tobytes().hex())
+    return fingerprint(settings.identity(task), hashlib.sha256(duplicates.tobytes()).hexdigest())
 
 
 def read_sidecar(path: Path) -> dict[str, Any] | None:

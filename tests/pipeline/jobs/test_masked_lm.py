@@ -2,15 +2,19 @@ import json
 import re
 from collections import defaultdict
 
+import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import PipelineVisitor
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from tokenizers import Tokenizer
 
 from conf.errors import InputError
 from pipeline.cleaning.chain import Cleaning
 from pipeline.cleaning.length import Length
 from pipeline.held_out import is_held_out
-from pipeline.jobs.masked_lm import MaskedLMJob
+from pipeline.jobs.masked_lm import MaskedLMJob, build_pipeline
 from pipeline.records import split_document_key, text_hash
 from pipeline.runners import LocalRunner
 from pipeline.shards import ShardReader, read_manifest, verify
@@ -110,6 +114,32 @@ def test_every_record_is_counted_with_its_reason(corpus, tmp_path, tokenizer):
     assert counts.dropped == {"duplicate": 21, "empty": 1, "too_short": 1}
     assert counts.failed == 2
     assert counts.read == counts.kept + sum(counts.dropped.values()) + counts.failed
+
+
+class TopTransforms(PipelineVisitor):
+    """The transforms that a job itself applies, and which collections they make and use."""
+
+    def __init__(self):
+        self.kinds, self.made, self.used = set(), set(), set()
+
+    def enter_composite_transform(self, node):
+        self.visit_transform(node)
+
+    def visit_transform(self, node):
+        if node.parent is not None and node.parent.full_label == "":
+            self.kinds.add(type(node.transform).__name__)
+            self.made |= set(node.outputs.values())
+            self.used |= {*node.inputs, *(side.pvalue for side in node.side_inputs)}
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_the_pipeline_keeps_to_what_every_beam_runner_does_alike_and_has_one_leaf(partitions):
+    pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
+    build_pipeline(pipeline, tasks=[1, 2], settings=None, partitions=partitions)
+    found = TopTransforms()
+    pipeline.visit(found)
+    assert found.kinds <= {"Create", "Reshuffle", "ParDo", "GroupByKey"}
+    assert len(found.made - found.used) == 1
 
 
 def test_documents_without_a_token_are_dropped_and_counted(tmp_path, tokenizer):
