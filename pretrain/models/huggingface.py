@@ -134,7 +134,9 @@ def largest_difference(model: MaskedLanguageModel, folder: str | Path, seed: int
     Both read the same three random sequences (of up to 64 tokens, padded) in fp32 in evaluation mode.
     """
     from transformers import AutoModelForMaskedLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # its bar of loaded tensors would litter a log file
     theirs = AutoModelForMaskedLM.from_pretrained(str(folder), local_files_only=True, dtype=torch.float32).eval()
     generator = torch.Generator().manual_seed(seed)
     longest = min(64, model.config.max_positions)
