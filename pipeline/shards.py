@@ -281,7 +281,9 @@ class ShardRows:
         self._directory = directory
         self.manifest = manifest
         self._shards = manifest.split(split)
-        self._ends = np.cumsum([shard.rows for shard in self._shards], dtype=np.int64)
+        sizes = np.array([shard.rows for shard in self._shards], dtype=np.int64)
+        self._ends = np.cumsum(sizes)
+        self._starts = self._ends - sizes
         self._open: OrderedDict[int, _MappedShard] = OrderedDict()
 
     @property
@@ -300,7 +302,7 @@ class ShardRows:
     def rows(self, indices: ArrayLike) -> Rows:
         """The rows at `indices` [R], padded with the [PAD] id. Raises IndexError outside 0 .. len(self) - 1."""
         numbers = np.asarray(indices, dtype=np.int64).reshape(-1)
-        found = [self._locate(int(number)) for number in numbers]
+        found = self._locate(numbers)
         # Plain ints: slicing with NumPy scalars costs several times the slice.
         spans = [(batch, int(batch.ids_at[i]), int(batch.ids_at[i + 1])) for batch, i in found]
         pieces = [batch.lengths[batch.pieces_at[i] : batch.pieces_at[i + 1]] for batch, i in found]
@@ -318,15 +320,19 @@ class ShardRows:
 
     def documents(self, index: int) -> NDArray[np.uint64]:
         """The document of each piece of one row [k]: file number << 40 | byte offset in the decompressed file."""
-        batch, i = self._locate(index)
+        ((batch, i),) = self._locate(np.array([index], dtype=np.int64))
         return batch.document[batch.pieces_at[i] : batch.pieces_at[i + 1]]
 
-    def _locate(self, row: int) -> tuple[_Batch, int]:
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {row} of a split of {len(self)} rows")
-        number = int(np.searchsorted(self._ends, row, side="right"))
-        batch, i = divmod(row - int(self._ends[number]) + self._shards[number].rows, ROWS_PER_BATCH)
-        return self._map(number).batch(batch), i
+    def _locate(self, rows: NDArray[np.int64]) -> list[tuple[_Batch, int]]:
+        """For each of `rows` [R], the record batch it lies in and its number there."""
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
+            raise IndexError(f"rows {rows.min()} to {rows.max()} of a split of {len(self)} rows")
+        shards = np.searchsorted(self._ends, rows, side="right")
+        batches, places = np.divmod(rows - self._starts[shards], ROWS_PER_BATCH)
+        return [
+            (self._map(shard).batch(batch), place)
+            for shard, batch, place in zip(shards.tolist(), batches.tolist(), places.tolist(), strict=True)
+        ]
 
     def _map(self, number: int) -> _MappedShard:
         found = self._open.get(number)
