@@ -7,9 +7,8 @@ hold any rule of training itself.
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,12 @@ from typing import Any
 import hydra
 import torch
 from omegaconf import DictConfig, OmegaConf
+from torch import nn
 
 from conf.errors import InputError
-from conf.files import directory_lock
+from conf.files import atomic_write_bytes, directory_lock
 from conf.provenance import write_provenance
-from pipeline.shards import ShardReader, verify
+from pipeline.shards import Manifest, ShardReader, verify
 from pipeline.tokenizer import tokenizer_hash
 from pretrain.callbacks.checkpointing import Checkpointing
 from pretrain.callbacks.metrics import Metrics, MetricsFile
@@ -30,7 +30,7 @@ from pretrain.callbacks.validation import Validation
 from pretrain.checkpoints import Checkpoint, CheckpointFolder, RunState, require_same_run
 from pretrain.data.loader import Layout, Loader, validation_batches
 from pretrain.distributed import Group, Ranks
-from pretrain.engine import DeepSpeedOptions, FullState, TrainingEngine
+from pretrain.engine import FullState, TrainingEngine
 from pretrain.objectives import DataFacts, Objective
 from pretrain.trainer import Ending, Progress, Trainer, TrainerOptions
 
@@ -84,113 +84,103 @@ def _as_only_writer(group: Group, run_dir: Path) -> Iterator[None]:
         yield
 
 
-def _train(config: DictConfig, options: TrainerOptions, group: Group) -> Ending:
-    run_dir, data, main = Path(config.run_dir), Path(config.data), group.ranks.is_main
-    preemption = Preemption(run_dir)
-    group.from_main(partial(verify, data))
-    reader = ShardReader(data, "train", verify=False)
-    held_out = ShardReader(data, "validation", verify=False)
-    manifest = reader.manifest
-    group.agree({"content hash of the shards": reader.content_hash})
-    if not len(reader):
-        raise InputError(f"the shards in '{data}' hold no rows to train on: give the pipeline more text.")
-    objective: Objective = hydra.utils.instantiate(config.objective, _convert_="all")(
-        DataFacts(
-            vocab_size=manifest.vocab_size,
-            special_ids=manifest.special_ids,
-            row_length=reader.row_length,
-            content_hash=reader.content_hash,
-            seed=config.seed,
-        )
-    )
-    architecture = hydra.utils.instantiate(config.model, _convert_="all")
-    folder = CheckpointFolder(run_dir)
-    checkpoint = group.from_main(folder.last_good)
-    if checkpoint is not None:
-        if not config.resume:
-            raise InputError(
-                f"'{run_dir}' already holds a run (its last checkpoint is {checkpoint.path.name}), and resume=false "
-                "would overwrite it: choose another run_dir, or resume=true."
-            )
-        require_same_run(
-            checkpoint, asdict(architecture), manifest.vocab_size, manifest.tokenizer_hash, reader.content_hash
-        )
-        _require_same_options(checkpoint, config)
+@dataclass(frozen=True)
+class _Data:
+    """A verified shard directory and the objective that reads it."""
 
-    torch.manual_seed(config.seed)
-    model = objective.build_model(architecture, manifest.vocab_size)
-    if checkpoint is not None:
-        _load_weights(model, checkpoint.weights())
-    elif config.init_from is not None:
-        _initialize_from(model, str(config.init_from), manifest.tokenizer_hash)
-    layout = Layout(options.global_batch_size, options.micro_batch_size, group.ranks.rank, group.ranks.world_size)
-    engine = TrainingEngine(
-        model,
-        objective.loss,
-        hydra.utils.instantiate(config.optimizer, _convert_="all")(model),
-        _deepspeed_options(config),
-        group.ranks,
-        micro_batch_size=options.micro_batch_size,
-        accumulation=layout.accumulation,
-        gradient_clipping=options.gradient_clipping,
-    )
-    loader = Loader(reader, objective, config.seed, layout)
-    trainer = Trainer(
-        options=options,
-        engine=engine,
-        loader=loader,
-        schedule=hydra.utils.instantiate(config.schedule, _convert_="all"),
-        group=group,
-        seed=config.seed,
-        callbacks=(),
-        wants_stop=preemption.requested,
-    )
-    trainer.schedule(options.max_steps - 1)  # impossible options fail here and not after hours
-    if checkpoint is not None:
-        _resume(trainer, checkpoint)
-    run_state = RunState(
-        step=trainer.progress.step,
-        samples=trainer.progress.samples,
-        tokens=trainer.progress.tokens,
-        elapsed=0.0,
-        updates=0,
-        model=asdict(architecture),
-        vocab_size=manifest.vocab_size,
-        tokenizer_hash=manifest.tokenizer_hash,
-        data_hash=reader.content_hash,
-        config=OmegaConf.to_container(config, resolve=True),  # type: ignore[arg-type]
-        files={},
-    )
-    if main:
-        shutil.copyfile(data / "tokenizer.json", run_dir / "tokenizer.json")
-        inputs = {"shards": reader.content_hash, "tokenizer": manifest.tokenizer_hash}
-        write_provenance(run_dir, config, inputs, {"seed": config.seed})
-    rows = min(options.validation_rows, len(held_out))
-    done = trainer.progress.step if checkpoint is not None else -1  # measured and saved by an earlier session
+    directory: Path
+    train: ShardReader
+    held_out: ShardReader
+    objective: Objective
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.train.manifest
+
+
+def _train(config: DictConfig, options: TrainerOptions, group: Group) -> Ending:
+    run_dir = Path(config.run_dir)
     with contextlib.ExitStack() as stack:
+        preemption = Preemption(run_dir)
         stack.callback(preemption.restore)
+        data = _open_data(config, group)
+        architecture = hydra.utils.instantiate(config.model, _convert_="all")
+        folder = CheckpointFolder(run_dir)
+        checkpoint = group.from_main(folder.last_good)
+        if checkpoint is not None:
+            _require_resumable(checkpoint, config, architecture, data.manifest)
+        model = _build_model(config, architecture, data, checkpoint)
+        layout = Layout(options.global_batch_size, options.micro_batch_size, group.ranks.rank, group.ranks.world_size)
+        engine = TrainingEngine(
+            model,
+            data.objective.loss,
+            hydra.utils.instantiate(config.optimizer, _convert_="all")(model),
+            hydra.utils.instantiate(config.deepspeed, _convert_="all"),
+            group.ranks,
+            micro_batch_size=options.micro_batch_size,
+            accumulation=layout.accumulation,
+            gradient_clipping=options.gradient_clipping,
+        )
         stack.callback(engine.close)
-        file = MetricsFile(run_dir, trainer.progress.step) if main else None
-        if file is not None:
+        trainer = Trainer(
+            options=options,
+            engine=engine,
+            loader=Loader(data.train, data.objective, config.seed, layout),
+            schedule=hydra.utils.instantiate(config.schedule, _convert_="all"),
+            group=group,
+            seed=config.seed,
+            wants_stop=preemption.requested,
+        )
+        trainer.schedule(options.max_steps - 1)  # impossible options fail here and not after hours
+        if checkpoint is not None:
+            _resume(trainer, checkpoint)
+        done = trainer.progress.step if checkpoint is not None else -1  # measured and saved by an earlier session
+        rows = min(options.validation_rows, len(data.held_out))
+        file = None
+        if group.ranks.is_main:
+            _write_head(config, run_dir, data)
+            file = MetricsFile(run_dir, trainer.progress.step)
             stack.callback(file.close)
-        held_out_batches = partial(validation_batches, held_out, objective, rows, layout)
+            _announce(trainer, model, len(data.train), rows)
+        batches = partial(validation_batches, data.held_out, data.objective, rows, layout)
         trainer.callbacks = (
             Metrics(file),
-            *([Validation(held_out_batches, file, measured_step=done)] if rows else []),
-            Checkpointing(folder, run_state, saved_step=done),
+            *([Validation(batches, file, measured_step=done)] if rows else []),
+            Checkpointing(folder, _run_state(config, architecture, data.manifest), saved_step=done),
             preemption,
         )
-        if main:
-            _announce(trainer, model, len(reader), rows)
         return trainer.fit()
 
 
-def _deepspeed_options(config: DictConfig) -> DeepSpeedOptions:
-    options: DeepSpeedOptions = hydra.utils.instantiate(config.deepspeed, _convert_="all")
-    return options
+def _open_data(config: DictConfig, group: Group) -> _Data:
+    """Verify the shards (rank 0 reads them all), check that all ranks see the same, and build the objective."""
+    directory = Path(config.data)
+    group.from_main(partial(verify, directory))
+    train, held_out = (ShardReader(directory, split, verify=False) for split in ("train", "validation"))
+    group.agree({"content hash of the shards": train.content_hash})
+    if not len(train):
+        raise InputError(f"the shards in '{directory}' hold no rows to train on: give the pipeline more text.")
+    facts = DataFacts(
+        vocab_size=train.manifest.vocab_size,
+        special_ids=train.manifest.special_ids,
+        row_length=train.row_length,
+        content_hash=train.content_hash,
+        seed=config.seed,
+    )
+    objective: Objective = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
+    return _Data(directory, train, held_out, objective)
 
 
-def _require_same_options(checkpoint: Checkpoint, config: DictConfig) -> None:
+def _require_resumable(checkpoint: Checkpoint, config: DictConfig, architecture: Any, manifest: Manifest) -> None:
+    """Raise InputError unless this run may go on from `checkpoint`, naming what differs."""
+    if not config.resume:
+        raise InputError(
+            f"'{config.run_dir}' already holds a run (its last checkpoint is {checkpoint.path.name}), and resume=false "
+            "would overwrite it: choose another run_dir, or resume=true."
+        )
+    require_same_run(
+        checkpoint, asdict(architecture), manifest.vocab_size, manifest.tokenizer_hash, manifest.content_hash
+    )
     now = OmegaConf.to_container(config, resolve=True)
     assert isinstance(now, dict)
     for name in FIXED_ON_RESUME:
@@ -201,7 +191,44 @@ def _require_same_options(checkpoint: Checkpoint, config: DictConfig) -> None:
             )
 
 
-def _load_weights(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> None:
+def _build_model(config: DictConfig, architecture: Any, data: _Data, checkpoint: Checkpoint | None) -> nn.Module:
+    """Build the model and set its weights: from the seed, `init_from`, or the checkpoint."""
+    torch.manual_seed(config.seed)
+    model = data.objective.build_model(architecture, data.manifest.vocab_size)
+    if checkpoint is not None:
+        _load_weights(model, checkpoint.weights())
+    elif config.init_from is not None:
+        _initialize_from(model, str(config.init_from), data.manifest.tokenizer_hash)
+    return model
+
+
+def _run_state(config: DictConfig, architecture: Any, manifest: Manifest) -> RunState:
+    """Return what every checkpoint of this run says of it; the counts are filled in at each save."""
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    return RunState(
+        step=0,
+        samples=0,
+        tokens=0,
+        elapsed=0.0,
+        updates=0,
+        model=asdict(architecture),
+        vocab_size=manifest.vocab_size,
+        tokenizer_hash=manifest.tokenizer_hash,
+        data_hash=manifest.content_hash,
+        config={str(name): value for name, value in plain.items()},
+        files={},
+    )
+
+
+def _write_head(config: DictConfig, run_dir: Path, data: _Data) -> None:
+    """Write what makes the run directory stand alone: tokenizer, resolved options, provenance."""
+    atomic_write_bytes(run_dir / "tokenizer.json", (data.directory / "tokenizer.json").read_bytes())
+    inputs = {"shards": data.manifest.content_hash, "tokenizer": data.manifest.tokenizer_hash}
+    write_provenance(run_dir, config, inputs, {"seed": config.seed})
+
+
+def _load_weights(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
     """Copy saved weights in; what they lack may only be another name of a parameter that they hold."""
     incomplete = model.load_state_dict(weights, strict=False)
     lacking = set(incomplete.missing_keys) & {name for name, _ in model.named_parameters()}
@@ -209,7 +236,7 @@ def _load_weights(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> N
         raise InputError(f"the checkpoint does not hold this model: {sorted(lacking) or incomplete.unexpected_keys}.")
 
 
-def _initialize_from(model: torch.nn.Module, path: str, hash_of_shards: str) -> None:
+def _initialize_from(model: nn.Module, path: str, hash_of_shards: str) -> None:
     """Start from the weights of another run or of a Hugging Face folder."""
     from pretrain.models.load import load_model
 
@@ -241,7 +268,7 @@ def _resume(trainer: Trainer, checkpoint: Checkpoint) -> None:
         logger.info("resumed %s: %d steps, %d rows consumed", checkpoint.path, state.step, state.samples)
 
 
-def _announce(trainer: Trainer, model: torch.nn.Module, train_rows: int, validation_rows: int) -> None:
+def _announce(trainer: Trainer, model: nn.Module, train_rows: int, validation_rows: int) -> None:
     options, engine, world = trainer.options, trainer.engine, trainer.group.ranks.world_size
     parameters = sum(getattr(p, "ds_numel", p.numel()) for p in model.parameters())
     logger.info(

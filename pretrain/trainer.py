@@ -25,8 +25,8 @@ Ending = Literal["finished", "out of time", "preempted"]
 class TrainerOptions:
     """The `trainer` group. Batch sizes count rows, intervals count optimiser steps; 0 switches an interval off.
 
-    `max_seconds` (of all sessions of a run together) ends it early, after a checkpoint. `threads`: CPU threads of each rank (null: cores / ranks
-    on this machine).
+    `max_seconds` (of all sessions of a run together) ends it early, after a checkpoint. `threads`: CPU threads of
+    each rank (null: cores / ranks on this machine).
     """
 
     max_steps: int
@@ -104,8 +104,8 @@ class Trainer:
     schedule: Callable[[int], float]
     group: Group
     seed: int
-    callbacks: Sequence[Callback]
     wants_stop: Callable[[], bool]
+    callbacks: Sequence[Callback] = ()
     progress: Progress = field(default_factory=Progress)
     clock: Clock = field(default_factory=Clock)
 
