@@ -7,8 +7,7 @@ The rules:
 
 1. A piece takes its tokens plus two places, [CLS] before and [SEP] after. A document of more than `row_length - 2`
    tokens is cut into full pieces, and what is left over is its tail.
-2. Pieces are placed by best-fit decreasing: longest first, each into the row with the least room that still holds it.
-   Equal lengths are placed together, so that the work grows with `row_length` squared and not with the documents.
+2. Rows are filled one after another, each by the longest piece left and the pieces that close its gap best (`fit`).
    No piece is cut just to close a gap: a corpus whose documents are all a little over half a row stays half empty.
 3. Rows are numbered by the first document in them, pieces within a row follow document order.
 """
@@ -96,63 +95,78 @@ def split_documents(lengths: Int64, capacity: int) -> Pieces:
     return Pieces(document, start, np.minimum(lengths[document] - start, capacity))
 
 
-def best_fit(sizes: Int64, capacity: int) -> tuple[Int64, Int64]:
-    """Best-fit decreasing bin packing of `sizes` [P], each from 1 to `capacity`.
+def fit(sizes: Int64, capacity: int) -> tuple[Int64, Int64]:
+    """Pack `sizes` [P], each from 1 to `capacity`, into few bins.
 
-    Returns the bin of each item [P] and the room left in each bin [B]. Exactly the classical rule (longest item
-    first, into the fullest bin it fits in), but all items of one size are placed in one go: a bin of room r that is
-    the fullest possible for size s stays so until it holds r // s of them.
+    Returns the bin of each item [P] and the room left in each bin [B].
+
+    Bin by bin: the longest item there is, and with it the choice of other items that leaves the least room (the
+    minimum bin slack heuristic; Gupta and Ho, Production Planning & Control 10(6), 1999), long items before short
+    ones, which are kept for later gaps. The same choice of sizes is repeated as often as there are items for it, so
+    the work grows with the number of different sizes and not with the items.
     """
     sizes = np.asarray(sizes, dtype=np.int64)
     if len(sizes) and (sizes.min() < 1 or sizes.max() > capacity):
         raise ValueError(f"sizes must lie between 1 and {capacity}, but they reach {sizes.min()} to {sizes.max()}")
-    order = np.argsort(-sizes, kind="stable")
-    ends = np.cumsum(np.bincount(sizes, minlength=capacity + 1)[::-1])[::-1]
+    # The items of size s are order[taken[s] : ends[s]], in the order given.
+    order = np.argsort(sizes, kind="stable")
+    left = np.bincount(sizes, minlength=capacity + 1).tolist()
+    taken = (np.cumsum(left) - left).tolist()
     bins = np.empty(len(sizes), dtype=np.int64)
-    open_bins: list[list[Int64]] = [[] for _ in range(capacity + 1)]
+    room: list[Int64] = []
     opened = 0
-    for size in range(capacity, 0, -1):
-        items = order[ends[size + 1] if size < capacity else 0 : ends[size]]
-        for room in range(size, capacity + 1):
-            if not len(items):
-                break
-            if not open_bins[room]:
-                continue
-            waiting = np.concatenate(open_bins[room])
-            per_bin = room // size
-            used = min(len(waiting), -(-len(items) // per_bin))
-            open_bins[room] = [waiting[used:]] if used < len(waiting) else []
-            items = _place(items, waiting[:used], per_bin, size, room, bins, open_bins)
-        if len(items):
-            per_bin = capacity // size
-            new = np.arange(opened, opened + -(-len(items) // per_bin), dtype=np.int64)
-            opened += len(new)
-            _place(items, new, per_bin, size, capacity, bins, open_bins)
-    room_left = np.zeros(opened, dtype=np.int64)
-    for room, groups in enumerate(open_bins):
-        for group in groups:
-            room_left[group] = room
-    return bins, room_left
+    for longest in range(capacity, 0, -1):
+        while left[longest]:
+            chosen = _choose(left, longest, capacity)
+            repeats = min(left[size] // number for size, number in chosen.items())
+            for size, number in chosen.items():
+                begin, end = taken[size], taken[size] + repeats * number
+                bins[order[begin:end]] = opened + np.arange(repeats * number) // number
+                taken[size] = end
+                left[size] -= repeats * number
+            space = capacity - sum(size * number for size, number in chosen.items())
+            room.append(np.full(repeats, space, dtype=np.int64))
+            opened += repeats
+    return bins, np.concatenate(room) if room else np.empty(0, dtype=np.int64)
 
 
-def _place(
-    items: Int64, into: Int64, per_bin: int, size: int, room: int, bins: Int64, open_bins: list[list[Int64]]
-) -> Int64:
-    """Put `per_bin` items into each bin of `into` (the last may get fewer); return the items left over."""
-    placed = items[: len(into) * per_bin]
-    bins[placed] = np.repeat(into, per_bin)[: len(placed)]
-    full, rest = divmod(len(placed), per_bin)
-    open_bins[room - per_bin * size].append(into[:full])
-    if rest:
-        open_bins[room - rest * size].append(into[full:])
-    return items[len(placed) :]
+def _choose(left: list[int], longest: int, capacity: int) -> dict[int, int]:
+    """How many of each size to put beside one item of size `longest`, so that the least room is left.
+
+    `left[s]` items of size s are there. Sets of reachable sums are the bits of an integer; sizes join from long to
+    short, and no further than needed to reach the capacity.
+    """
+    space = capacity - longest
+    within = (1 << (space + 1)) - 1
+    reachable = 1
+    steps: list[tuple[int, int]] = []  # a size, and the sums that were reachable before it joined
+    for size in range(min(longest, space), 0, -1):
+        if reachable >> space & 1:
+            break
+        available = min(left[size] - (size == longest), space // size)
+        if not available:
+            continue
+        steps.append((size, reachable))
+        batch = 1
+        while available:  # 1, 2, 4, ... and a rest: every number up to `available` is a sum of some of these
+            batch = min(batch, available)
+            reachable |= reachable << (batch * size) & within
+            available -= batch
+            batch *= 2
+    chosen = {longest: 1}
+    total = reachable.bit_length() - 1
+    for size, before in reversed(steps):
+        while not before >> total & 1:
+            chosen[size] = chosen.get(size, 0) + 1
+            total -= size
+    return chosen
 
 
 def pack(lengths: Int64, row_length: int) -> Packing:
     """Pack documents of `lengths` [D] tokens into rows of `row_length` places, special tokens included."""
     capacity = row_length - SPECIALS_PER_PIECE
     pieces = split_documents(lengths, capacity)
-    bins, room = best_fit(pieces.length + SPECIALS_PER_PIECE, row_length)
+    bins, room = fit(pieces.length + SPECIALS_PER_PIECE, row_length)
     order = np.lexsort((pieces.start, pieces.document, bins))
     pieces, bins = pieces.take(order), bins[order]
     row = _by_first_piece(bins, len(room), pieces.document)
