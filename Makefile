@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CHAIN := $(if $(FULL),demo_full,demo)
+# `make demo OPTIONS="..."` hands further overrides to the chain.
+OPTIONS ?=
 # Two cores by default in CI; tests start ranks of their own, so more workers than cores would only queue.
 TEST_WORKERS ?= 2
 
@@ -18,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python -m slurm.submit chain=$(CHAIN) cluster=local
+	$(BIN)/python -m slurm.submit chain=$(CHAIN) cluster=local $(OPTIONS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -150,6 +150,7 @@ def main() -> None:
         parser.add_argument("--file", type=Path, help="a jsonl file with a field 'text' (default: the installed docs)")
         parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
         parser.add_argument("--runs", type=int, default=3)
+        parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
 
     options = arguments(__doc__.splitlines()[0], extra)
     threads = len(os.sched_getaffinity(0))
@@ -160,7 +161,7 @@ def main() -> None:
     table: list[Measurement] = []
     with tempfile.TemporaryDirectory() as name:
         shards = _prepare(Path(name), options.file, 4_000_000 if options.quick else 16_000_000)
-        for key in SHAPES:
+        for key in options.shapes:
             runs = 1 if options.quick else options.runs
             measured, ratios[f"transformers_ratio_{key}"] = _contest(
                 key, shards, rows[key], steps[key], runs, options.precision

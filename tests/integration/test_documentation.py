@@ -1,0 +1,141 @@
+"""Every command of the README and of docs/ is run, in reading order, in one workspace.
+
+A command is run as it stands there; where it would take minutes, options that make it small are added behind it
+(SMALLER). `/data/` becomes a folder of the workspace that holds real documentation as jsonl.gz.
+"""
+
+import asyncio
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.python_docs import PythonDocsCorpus
+from pipeline.records import Document
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LIBRARY = Path(asyncio.__file__).parents[1]
+ROOTS = ",".join(str(LIBRARY / name) for name in ("asyncio", "email", "http"))
+
+CHAIN = [
+    "chain.held_out_share=0.2",
+    "chain.steps.tokenizer.options.job.vocab_size=512",
+    "++chain.steps.tasks.options.job.train=64",
+    "++chain.steps.tasks.options.job.dev=64",
+    "++chain.steps.tasks.options.job.minimum=10",
+    "chain.steps.pretrain.groups.experiment=tiny",
+    "chain.steps.evaluate.groups.suite=tiny",
+]
+DEMO = [*CHAIN, f"++chain.steps.corpus.options.corpus.roots=[{ROOTS}]"]
+TRAIN = [
+    "schedule.warmup_steps=1",
+    "trainer.max_steps=3",
+    "trainer.global_batch_size=8",
+    "trainer.micro_batch_size=4",
+    "trainer.checkpoint_every=2",
+    "trainer.validation_rows=8",
+    "trainer.validation_every=0",
+]
+# Pattern of a command -> what is added behind it. The first that fits counts; a command that fits none runs as it is.
+SMALLER: list[tuple[str, list[str]]] = [
+    (r"^make demo FULL=1$", [f"OPTIONS={shlex.join([*DEMO, 'dry_run=true'])}"]),
+    (r"^make demo$", [f"OPTIONS={shlex.join(DEMO)}"]),
+    (r"^make (test|test-full)$", ["--dry-run"]),  # this very run is the one, a copy of it would not end
+    (r"pip install", ["--dry-run", "--no-deps"]),
+    (r"slurm\.submit chain=demo", DEMO),
+    (r"slurm\.submit chain=encoder .*max_steps=50", [option for option in CHAIN if "experiment" not in option]),
+    (r"slurm\.submit chain=encoder", CHAIN),
+    (r"slurm\.submit chain=tiny", ["corpus.document=file", "dry_run=true"]),
+    (r"job=documents corpus=python_docs", [f"corpus.roots=[{ROOTS}]"]),
+    (r"job=tokenizer", ["job.vocab_size=512"]),
+    (r"job=masked_lm", ["job.held_out_share=0.2"]),
+    (r"job=corpus_tasks", ["job.held_out_share=0.2", "job.train=64", "job.dev=64", "job.minimum=10"]),
+    (r"-m pretrain .*--cfg", []),
+    (r"-m pretrain ", TRAIN),
+    (
+        r"pretrain\.evaluate .*suite=challenge",
+        ["suite.initialisations=[1,2]", "suite.tasks.minimal_pairs.phenomena=[word_order]"],
+    ),
+    (r"pretrain\.evaluate", ["suite=tiny"]),
+    (r"pretrain\.finetune", ["task.max_train=64", "task.max_dev=64", "task.recipe.epochs=1"]),
+    (r"benchmarks\.tokenize", ["--runs", "1", "--file", "data/plain.jsonl"]),
+    (r"benchmarks\.mlm_step", ["--runs", "1", "--file", "data/plain.jsonl", "--shapes", "small"]),
+]
+
+
+def pages() -> list[Path]:
+    """README, then the pages of docs/ in the order of the site's navigation."""
+    found: list[str] = []
+
+    def walk(node: object) -> None:
+        if isinstance(node, str):
+            found.append(node)
+        elif isinstance(node, list | dict):
+            for child in node.values() if isinstance(node, dict) else node:
+                walk(child)
+
+    walk(yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"])
+    return [REPOSITORY / "README.md", *(REPOSITORY / "docs" / name for name in found)]
+
+
+def commands(page: Path) -> list[str]:
+    blocks = re.findall(r"^```(?:bash|sh|shell|console)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+COMMANDS = list(dict.fromkeys(command for page in pages() for command in commands(page)))
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workspace")
+    (folder / "data").mkdir()
+    corpus = PythonDocsCorpus(roots=ROOTS.split(","))
+    records = [record for part in corpus.plan().ranges for record in corpus.read(part)]
+    lines = [json.dumps({"id": record.id, "text": record.text}) for record in records if isinstance(record, Document)]
+    text = "\n".join(lines) + "\n"
+    (folder / "data" / "plain.jsonl").write_text(text)
+    (folder / "data" / "documents.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (folder / "README.md").write_bytes((REPOSITORY / "README.md").read_bytes())
+    return folder
+
+
+def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    environment.pop("MAKEFLAGS", None)  # `make test` runs this: its options are not those of the make started here
+    environment.pop("MAKELEVEL", None)
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=550, check=False
+    )
+
+
+@pytest.mark.xdist_group("documentation")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_of_the_documentation_runs(command: str, workspace: Path) -> None:
+    added = next((options for pattern, options in SMALLER if re.search(pattern, command)), [])
+    line = f"{command} {shlex.join(added)}" if added else command
+    line = line.replace("/data/*", f"{workspace}/data/*")
+    if command.startswith("make "):
+        runs = f"run_dir={workspace}/runs/made" if command == "make demo" else ""
+        line = line.replace("OPTIONS='", f"OPTIONS='{runs} ") + f" VENV={Path(sys.executable).parents[1]}"
+    done = run(line, REPOSITORY if command.startswith("make ") or "pip install" in command else workspace)
+    assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+def test_every_rule_that_makes_a_command_smaller_is_needed() -> None:
+    first = {next((p for p, _ in SMALLER if re.search(p, command)), None) for command in COMMANDS}
+    assert {pattern for pattern, _ in SMALLER} <= first
+
+
+def test_navigation_names_every_page() -> None:
+    assert {page.name for page in pages()} - {"README.md"} == {
+        page.name for page in (REPOSITORY / "docs").rglob("*.md")
+    }
