@@ -49,7 +49,7 @@ def test_any_option_of_a_step_can_be_set_and_a_typo_is_found_before_anything_run
     done = submit(tmp_path, *TINY, "+chain.steps.pretrain.options.trainer.max_stepz=50")
     assert done.returncode == 2
     assert "step 'pretrain': there is no option 'trainer.max_stepz': did you mean 'trainer.max_steps'" in done.stderr
-    done = submit(tmp_path, "chain=demo", "corpus=text")
+    done = submit(tmp_path, "chain=demo", "corpus=text", "corpus.paths=[a.txt]")
     assert done.returncode == 2
     assert "no step of the chain 'demo' takes 'corpus' from the command line" in done.stderr
     assert list(tmp_path.iterdir()) == []
