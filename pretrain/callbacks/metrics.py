@@ -6,12 +6,14 @@ and the other ranks, so that happens once a log interval only.
 
 import contextlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils.tensorboard.writer import SummaryWriter
 
+from conf.errors import InputError
 from conf.files import atomic_write_text
 from conf.progress import progress
 from pretrain.callbacks.throughput import Throughput
@@ -89,6 +91,11 @@ class Metrics(Callback):
         norm = trainer.engine.gradient_norm()
         loss = loss_sum / max(self._targets, 1.0)
         self._targets, self._loss_sum = 0.0, None
+        if not math.isfinite(loss):  # known to all ranks, so all stop
+            raise InputError(
+                f"the loss became {loss} by step {trainer.progress.step}: lower optimizer.lr or lengthen the warm-up, "
+                "and start again from the last checkpoint or in another run_dir"
+            )
         if self._file is None:
             return
         now, last = trainer.progress, trainer.options.max_steps

@@ -139,6 +139,21 @@ def test_what_does_not_belong_to_the_checkpoint_is_one_sentence_on_exit_2(shards
     assert locked.stderr.count("error:") == 1
 
 
+def test_training_on_from_the_weights_of_another_run_needs_its_shape_and_tokenizer(shards, undisturbed, tmp_path):
+    short = ("trainer.max_steps=1", "schedule.warmup_steps=0", "optimizer.lr=0", f"init_from={undisturbed}")
+    done = run(command(shards, tmp_path / "run", *short))
+    assert done.returncode == 0, done.stderr
+    assert validation(tmp_path / "run")[1] == pytest.approx(validation(undisturbed)[30], rel=1e-6)
+    other = run(command(shards, tmp_path / "other", *short, "model.num_layers=1"))
+    assert other.returncode == 2 and "the shape that the model options describe" in other.stderr
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_with_a_sentence(shards, tmp_path):
+    done = run(command(shards, tmp_path / "run", "optimizer.lr=1e30", "trainer.gradient_clipping=0"))
+    assert done.returncode == 2 and "the loss became nan by step" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_sigterm_saves_and_exits_85_with_a_marker_and_the_run_goes_on(shards, undisturbed, tmp_path):
     run_dir = tmp_path / "run"
     process = subprocess.Popen(
