@@ -75,6 +75,7 @@ def command(config_name: str, schema: type, directory: str) -> Callable[[Task], 
             except (HydraException, OmegaConfBaseException) as error:
                 _exit(_composition_sentence(error, config_name), EXIT_BAD_INPUT)
 
+        main.schema = schema  # type: ignore[attr-defined]  # for who composes this command's options: slurm.submit
         return main
 
     return decorate
@@ -141,6 +142,10 @@ def _end(error: Exception) -> NoReturn:
 
     Libraries wrap what our code raises (Hydra's instantiate, Beam's workers), so the chain of causes is searched.
     """
+    if isinstance(error, BrokenPipeError):
+        # `... | head` closed our stdout; point it elsewhere, or Python complains once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILURE)
     bad_input = _cause(error, InputError)
     if bad_input is not None:
         _exit(str(bad_input), EXIT_BAD_INPUT)
