@@ -83,7 +83,10 @@ def _drive(build: Build, workers: int, report: Connection) -> None:
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner
         from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+    ending = threading.Lock()
+
     def finish(kind: str, details: object) -> None:
+        ending.acquire()  # for good: what is told first is the cause, and what other threads see is its consequence
         report.send((kind, details))
         for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):

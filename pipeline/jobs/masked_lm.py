@@ -84,7 +84,7 @@ class MaskedLMJob:
         settings = Settings(
             corpus=corpus,
             cleaning=self.cleaning,
-            directory=str(output),
+            directory=str(output.absolute()),
             tokenizer_hash=tokenizer_hash(tokenizer),
             row_length=self.row_length,
             held_out_share=self.held_out_share,
@@ -212,7 +212,8 @@ def _remove_stale(tasks: Sequence[Task], settings: Settings) -> None:
         if found is None or wanted.get(path) != found.get("identity"):
             path.unlink()
     hashes = {settings.hashes(task).name for task in tasks}
-    for path in [*folder.glob(".*.tmp"), *(settings.work / "hashes").glob("*")]:
+    unfinished = [*Path(settings.directory).glob(".*.tmp"), *folder.glob(".*.tmp")]
+    for path in [*unfinished, *(settings.work / "hashes").glob("*")]:
         if path.name not in hashes:
             path.unlink()
     for path in folder.glob("*.arrow"):
