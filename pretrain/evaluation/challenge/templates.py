@@ -34,6 +34,11 @@ class Template:
     patterns: tuple[str, ...]
 
 
+def templates_of(phenomenon: str, **groups: tuple[str, ...]) -> tuple[Template, ...]:
+    """The templates of one phenomenon, written as `name=(pattern, pattern, ...)`."""
+    return tuple(Template(phenomenon, name, patterns) for name, patterns in groups.items())
+
+
 @dataclass(frozen=True)
 class Grammar:
     """What a builder needs of a language: its words by kind and its templates. `version` changes with either."""
