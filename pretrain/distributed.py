@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from conf.errors import InputError
-from pretrain.launch import LAUNCHER_PID, free_port
+from pretrain.launch import LAUNCHER_PID, free_port, usable_cores
 
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1
@@ -64,6 +64,14 @@ def from_environment(environment: Mapping[str, str]) -> Ranks | None:
             local_world_size=int(tasks_here.group()) if tasks_here else world,
         )
     return None
+
+
+def threads_of_a_rank(environment: Mapping[str, str], local_world_size: int) -> int:
+    """Return how many CPU threads a rank should use: what was asked for, or an even share of the cores."""
+    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
+        if environment.get(name, "").isdigit():
+            return max(1, int(environment[name]))
+    return max(1, usable_cores() // local_world_size)
 
 
 def rendezvous(ranks: Ranks) -> None:

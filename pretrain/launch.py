@@ -42,9 +42,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def usable_cores() -> int:
+    """Return how many CPU cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def rank_environment(base: Mapping[str, str], rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return the environment of one local rank: `base` and what torchrun would add; cores shared evenly."""
-    threads = max(1, (os.cpu_count() or 1) // ranks)
+    threads = max(1, usable_cores() // ranks)
     return {
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),

@@ -29,7 +29,7 @@ from pretrain.callbacks.preemption import Preemption
 from pretrain.callbacks.validation import Validation
 from pretrain.checkpoints import Checkpoint, CheckpointFolder, RunState, require_same_run
 from pretrain.data.loader import Layout, Loader, validation_batches
-from pretrain.distributed import Group, Ranks
+from pretrain.distributed import Group, Ranks, threads_of_a_rank
 from pretrain.engine import FullState, TrainingEngine
 from pretrain.objectives import DataFacts, Objective
 from pretrain.trainer import Ending, Progress, Trainer, TrainerOptions
@@ -46,8 +46,7 @@ def train(config: DictConfig, ranks: Ranks) -> Ending:
     """Train as this rank, from the start or from the last good checkpoint, until the budget or a signal ends it."""
     options: TrainerOptions = hydra.utils.instantiate(config.trainer, _convert_="all")
     options.check_ranks(ranks.world_size)
-    # On a CPU the ranks of a machine share its cores.
-    torch.set_num_threads(options.threads or max(1, (os.cpu_count() or 1) // ranks.local_world_size))
+    torch.set_num_threads(options.threads or threads_of_a_rank(os.environ, ranks.local_world_size))
     group = Group(ranks, options.collective_timeout_seconds)
     try:
         group.agree(_facts(config))

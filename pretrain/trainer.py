@@ -26,7 +26,7 @@ class TrainerOptions:
     """The `trainer` group. Batch sizes count rows, intervals count optimiser steps; 0 switches an interval off.
 
     `max_seconds` (of all sessions of a run together) ends it early, after a checkpoint. `threads`: CPU threads of
-    each rank (null: cores / ranks on this machine).
+    each rank (null: OMP_NUM_THREADS, or else its share of the cores).
     """
 
     max_steps: int

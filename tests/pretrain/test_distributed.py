@@ -1,7 +1,8 @@
 import pytest
 
 from conf.errors import InputError
-from pretrain.distributed import Ranks, from_environment
+from pretrain.distributed import Ranks, from_environment, threads_of_a_rank
+from pretrain.launch import usable_cores
 from tests.helpers.ranks import run_on_ranks
 
 
@@ -19,6 +20,13 @@ def test_torchrun_and_srun_give_the_same_place():
 def test_alone_or_inside_a_batch_script_a_process_is_no_rank():
     assert from_environment({}) is None
     assert from_environment({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}) is None
+
+
+def test_threads_are_what_was_asked_for_or_an_even_share():
+    assert threads_of_a_rank({"OMP_NUM_THREADS": "3", "SLURM_CPUS_PER_TASK": "8"}, 2) == 3
+    assert threads_of_a_rank({"SLURM_CPUS_PER_TASK": "8"}, 2) == 8
+    assert threads_of_a_rank({}, 1) == usable_cores()
+    assert threads_of_a_rank({}, 10**6) == 1
 
 
 def exchange(group):
