@@ -156,7 +156,7 @@ def test_bad_input_is_one_sentence_and_status_2(options, data, change, words):
 
 
 def test_an_output_in_use_is_an_error_that_names_the_holder(options, tmp_path):
-    first = command(*as_words(options | {"corpus.range_bytes": 20_000}))
+    first = command(*as_words(options | {"corpus.range_bytes": 60_000}))
     while first.poll() is None and not list((tmp_path / "out").glob("work/hashes/*.npy")):
         time.sleep(0.01)
     code, errors = run(*as_words(options))
