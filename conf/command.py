@@ -73,7 +73,7 @@ def command(config_name: str, schema: type, directory: str) -> Callable[[Task], 
             except KeyboardInterrupt:
                 _exit("interrupted", EXIT_INTERRUPTED)
             except (HydraException, OmegaConfBaseException) as error:
-                _exit(_composition_sentence(error, config_name), EXIT_BAD_INPUT)
+                _exit(_composition_sentence(error, config_name, sys.argv[1:]), EXIT_BAD_INPUT)
 
         main.schema = schema  # type: ignore[attr-defined]  # for who composes this command's options: slurm.submit
         return main
@@ -92,7 +92,7 @@ def compose(config_name: str, overrides: Sequence[str], schema: type | None = No
         with hydra.initialize_config_dir(str(CONFIG_DIRECTORY), version_base="1.3"):
             config = hydra.compose(config_name, overrides=list(overrides))
     except (HydraException, OmegaConfBaseException) as error:
-        raise InputError(_composition_sentence(error, config_name)) from error
+        raise InputError(_composition_sentence(error, config_name, overrides)) from error
     if schema is not None:
         check_config(config, schema)
     return config
@@ -169,47 +169,51 @@ def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseExcept
     return error
 
 
-def _composition_sentence(error: Exception, config_name: str) -> str:
+def _composition_sentence(error: Exception, config_name: str, overrides: Sequence[str]) -> str:
     """Hydra's complaint about a command line as one sentence with the nearest option."""
     text = str(error)
     inner = error.__cause__
     if isinstance(error, MissingConfigException):
-        return _missing_choice_sentence(text, config_name)
+        return _missing_choice_sentence(text, config_name, overrides)
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         option = unknown.group(1)
-        return f"there is no option '{option}': {suggestion_among_options(option, config_name)}"
+        return f"there is no option '{option}': {suggestion_among_options(option, config_name, overrides)}"
     if isinstance(inner, OmegaConfBaseException):
         return f"{' '.join(text.split())}: {' '.join(str(inner).split())}"
     return " ".join(text.split())
 
 
-def suggestion_among_options(option: str, config_name: str) -> str:
+def suggestion_among_options(option: str, config_name: str, overrides: Sequence[str]) -> str:
     """A clause naming the nearest of all options (and groups) a command has."""
-    candidates = _all_options(config_name)
+    candidates = _all_options(config_name, overrides)
     close = nearest(option, candidates)
     if close is not None:
         return f"did you mean '{close}'?"
     return f"--cfg job shows all; the top level has {', '.join(sorted(c for c in candidates if '.' not in c))}"
 
 
-def _missing_choice_sentence(text: str, config_name: str) -> str:
+def _missing_choice_sentence(text: str, config_name: str, overrides: Sequence[str]) -> str:
     found = re.search(r"Could not find '([^']+)'", text) or re.search(r"Could not load '([^']+)'", text)
     if not found:
         return " ".join(text.split())
     group, _, choice = found.group(1).rpartition("/")
     choices = sorted(path.stem for path in (CONFIG_DIRECTORY / group).glob("*.yaml"))
     if not choices:
-        return f"there is no option '{group or choice}': {suggestion_among_options(group or choice, config_name)}"
+        name = group or choice
+        return f"there is no option '{name}': {suggestion_among_options(name, config_name, overrides)}"
     return f"option '{group}' has no choice '{choice}': {suggestion(choice, choices)}"
 
 
-def _all_options(config_name: str) -> list[str]:
+def _all_options(config_name: str, overrides: Sequence[str]) -> list[str]:
+    """All options and groups of a command, with the choices of groups that the command line made."""
+    groups = sorted(path.name for path in CONFIG_DIRECTORY.iterdir() if path.is_dir() and path.name[0] != "_")
+    choices = [line for line in overrides if line.partition("=")[0] in groups]
     try:
         with hydra.initialize_config_dir(str(CONFIG_DIRECTORY), version_base="1.3"):
-            config = hydra.compose(config_name)
+            config = hydra.compose(config_name, overrides=choices)
     except Exception:  # the bare configuration may itself need an option; then only the groups are known
-        return sorted(path.name for path in CONFIG_DIRECTORY.iterdir() if path.is_dir() and path.name[0] != "_")
+        return groups
     names: list[str] = []
 
     def walk(node: Any, prefix: str) -> None:
@@ -224,4 +228,4 @@ def _all_options(config_name: str) -> list[str]:
                     walk(child, f"{option}.")
 
     walk(config, "")
-    return names + [path.name for path in CONFIG_DIRECTORY.iterdir() if path.is_dir() and path.name[0] != "_"]
+    return names + groups
