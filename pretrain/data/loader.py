@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.shards import ShardReader
-from pretrain.data.order import micro_batch_slice, rows_at
+from pretrain.data.counter import derive_key
+from pretrain.data.order import micro_batch_slice, permute, rows_at
 from pretrain.objectives import MicroBatch, Objective
 
 _POLL_SECONDS = 0.5
@@ -86,14 +87,16 @@ class Loader:
 
 
 def validation_batches(reader: ShardReader, objective: Objective, rows: int, layout: Layout) -> Iterator[MicroBatch]:
-    """Yield one rank's share of the first `rows` rows of a split.
+    """Yield one rank's share of `rows` rows of a split, drawn over all of it and the same in every run.
 
-    Every rank gets the same number of batches (a forward pass may be a collective call); the places beyond the last
-    row repeat it, without weight.
+    (Not the first ones: a split begins with the first files of the corpus, which are unlike the rest of it.) Every
+    rank gets the same number of batches (a forward pass may be a collective call); the places beyond the last row
+    repeat it, without weight.
     """
     size, world = layout.micro_batch_size, layout.world_size
+    drawn = permute(np.arange(rows), len(reader), derive_key("validation rows"))
     for number in range(-(-rows // (size * world))):
         part = micro_batch_slice(number, layout.rank, world, size)
-        numbers = np.minimum(np.arange(part.start, part.stop), rows - 1)
+        numbers = drawn[np.minimum(np.arange(part.start, part.stop), rows - 1)]
         used = max(0, min(rows - part.start, size))
         yield objective.validation_batch(reader.rows(numbers), numbers, used)

@@ -58,9 +58,10 @@ def test_words_of_the_corpus_come_back(directory):
 
 def test_cased_tokenizers_keep_case():
     tokenizer = train_wordpiece(TEXTS, 160, lowercase=False)
-    assert tokenizer.encode("Naïve", add_special_tokens=False).tokens != tokenizer.encode(
-        "naive", add_special_tokens=False
-    ).tokens
+    assert (
+        tokenizer.encode("Naïve", add_special_tokens=False).tokens
+        != tokenizer.encode("naive", add_special_tokens=False).tokens
+    )
 
 
 def test_training_is_the_same_in_every_process_and_on_any_number_of_threads():

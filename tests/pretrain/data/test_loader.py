@@ -67,3 +67,17 @@ def test_validation_weighs_each_row_once_and_gives_all_ranks_as_many_batches(sha
     assert len({len(share) for share in shares}) == 1
     assert sum(made.targets for share in shares for made in share) == sum(made.targets for made in one)
     assert sum(made.tokens for share in shares for made in share) == sum(made.tokens for made in one)
+
+
+def test_validation_rows_are_drawn_over_the_whole_split(shards):
+    """The first rows of a split are the first files of the corpus, which stand for nothing but themselves."""
+    reader, _ = parts(shards)
+    seen = []
+
+    class Recorder:
+        def validation_batch(self, rows, row_numbers, used):
+            seen.extend(row_numbers[:used].tolist())
+
+    list(validation_batches(reader, Recorder(), len(reader) // 2, Layout(0, 4, 0, 1)))
+    assert len(set(seen)) == len(reader) // 2
+    assert max(seen) > len(reader) // 2
