@@ -47,7 +47,7 @@ TRAIN = [
 SMALLER: list[tuple[str, list[str]]] = [
     (r"^make demo FULL=1$", [f"OPTIONS={shlex.join([*DEMO, 'dry_run=true'])}"]),
     (r"^make demo$", [f"OPTIONS={shlex.join(DEMO)}"]),
-    (r"^make (test|test-full)$", ["--dry-run"]),  # this very run is the one, a copy of it would not end
+    (r"^make (test|test-full|install)$", ["--dry-run"]),  # this very run is the one, a copy of it would not end
     (r"pip install", ["--dry-run", "--no-deps"]),
     (r"slurm\.submit chain=demo", DEMO),
     (r"slurm\.submit chain=encoder .*max_steps=50", [option for option in CHAIN if "experiment" not in option]),
