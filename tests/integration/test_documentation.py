@@ -50,7 +50,7 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"^make (test|test-full|install)$", ["--dry-run"]),  # this very run is the one, a copy of it would not end
     (r"pip install", ["--dry-run", "--no-deps"]),
     (r"slurm\.submit chain=demo", DEMO),
-    (r"slurm\.submit chain=encoder .*max_steps=50", [option for option in CHAIN if "experiment" not in option]),
+    (r"slurm\.submit chain=encoder .*max_steps", [*CHAIN, "++chain.steps.pretrain.options.trainer.max_steps=25"]),
     (r"slurm\.submit chain=encoder", CHAIN),
     (r"slurm\.submit chain=tiny", ["corpus.document=file", "dry_run=true"]),
     (r"job=documents corpus=python_docs", [f"corpus.roots=[{ROOTS}]"]),

@@ -199,3 +199,13 @@ def test_ranks_with_different_configs_stop_at_once_naming_ranks_and_option(shard
         assert process.returncode == 2, output
         assert "'optimizer.lr' is 0.001 on rank 0 and 0.002 on rank 1" in output
     assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(shards, small_disk, undisturbed):
+    done = run(command(shards, small_disk / "run", "ranks=2"))
+    assert done.returncode not in (0, 85)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ") and "free" in last and "Traceback" not in done.stderr, done.stderr
+    subprocess.run(["mount", "-o", "remount,size=200m", small_disk], check=True)
+    assert run(command(shards, small_disk / "run", "ranks=2")).returncode == 0
+    assert losses(small_disk / "run") == losses(undisturbed)

@@ -165,17 +165,6 @@ def test_an_output_in_use_is_an_error_that_names_the_holder(options, tmp_path):
     assert first.returncode == 0, errors
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"a small file system needs the right to mount one: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(options, small_disk, workers):
     options |= {"output": small_disk / "out", "runner.workers": workers}
