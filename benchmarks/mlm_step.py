@@ -155,12 +155,12 @@ def main() -> None:
     options = arguments(__doc__.splitlines()[0], extra)
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
-    rows = {"small": 32, "base": 8}
+    rows = {"small": 32, "base": 4 if options.quick else 8}
     steps = {"small": 4, "base": 2} if options.quick else {"small": 20, "base": 6}
     ratios: dict[str, float] = {}
     table: list[Measurement] = []
     with tempfile.TemporaryDirectory() as name:
-        shards = _prepare(Path(name), options.file, 4_000_000 if options.quick else 16_000_000)
+        shards = _prepare(Path(name), options.file, 2_000_000 if options.quick else 16_000_000)
         for key in options.shapes:
             runs = 1 if options.quick else options.runs
             measured, ratios[f"transformers_ratio_{key}"] = _contest(
