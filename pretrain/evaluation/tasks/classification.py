@@ -164,6 +164,13 @@ class PreparedClassification:
         won = np.stack([correct(labels, run.argmax(axis=1)) for run in probabilities])
         groups = [example.group for example in self.dev]
         outcome = Outcome(items=self._item_rows(probabilities))
+        if len(set(groups)) < 2:
+            # A corpus of a few long documents: clusters of one cannot be resampled, so the rows are, and it is said.
+            groups = [str(number) for number in range(len(self.dev))]
+            outcome.notes.append(
+                f"{self.name}: all dev rows come from one document; the interval is over its rows and says nothing of "
+                "other documents"
+            )
         seeds = len(self.subject.seeds)
         parts: list[tuple[ModelName, Any, tuple[int, ...], str]] = [
             ("pretrained", won[:seeds], self.subject.seeds, self.subject.fingerprint)
@@ -174,8 +181,6 @@ class PreparedClassification:
         estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
         majority = majority_share(labels)
         for model, values, used, fingerprint in parts:
-            if len(set(groups)) < 2:
-                raise InputError(f"'{self.name}' has one group of dev rows only, which gives no interval: add others")
             estimates[model] = (
                 seeds_and_items_interval(values, groups),
                 used,
