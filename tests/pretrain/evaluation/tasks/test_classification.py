@@ -1,5 +1,7 @@
 """The classification task: jobs, keys, and accuracy by hand from given probabilities."""
 
+import json
+
 import pytest
 
 from conf.errors import InputError
@@ -53,6 +55,17 @@ def test_accuracy_by_hand_from_given_probabilities(subject, folder):
     assert outcome.items[0]["predictions"]["random-2"] == 1
     assert outcome.items[0]["label_probabilities"]["pretrained-1"] == 1.0
     assert "recipe=" in outcome.scores[0].signature and "seeds=1,2" in outcome.scores[0].signature
+
+
+def test_dev_rows_of_one_document_still_get_a_score_and_a_note_that_says_so(subject, folder):
+    rows = [json.loads(line) for line in (folder / "dev.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps({**row, "group": "one"}) + "\n" for row in rows)
+    (folder / "dev.jsonl").write_text(text)
+    prepared = Classification(str(folder), recipe=RECIPE).prepare(subject, None)
+    half = [[0.0, 1.0]] * 8
+    outcome = prepared.collect([{"probabilities": half}] * 4)
+    assert all(low < score.value < high for score in outcome.scores for low, high in [score.interval])
+    assert any("all dev rows come from one document" in note for note in outcome.notes)
 
 
 def test_cut_examples_are_counted_in_a_note_and_refused_by_default(subject, folder):
