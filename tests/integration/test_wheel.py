@@ -67,3 +67,12 @@ def test_templates_of_the_html_pages_are_in_the_wheel(installed: Path) -> None:
     }
     assert checkout
     assert all((installed / "site" / path).is_file() for path in checkout)
+
+
+def test_a_folder_named_like_a_package_does_not_hide_it(installed: Path, tmp_path: Path) -> None:
+    """Every run of a chain has a folder `pretrain`, and users start commands in there."""
+    (tmp_path / "pretrain" / "checkpoints").mkdir(parents=True)
+    for environment in (dict(os.environ), {**os.environ, "PYTHONPATH": str(installed / "site")}):
+        words = [sys.executable, "-m", "pretrain", "experiment=demo", "--cfg", "job"]
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
