@@ -20,9 +20,8 @@ from conf.files import atomic_write_text
 from pipeline.cleaning.chain import Cleaning, Step
 from pipeline.held_out import check_share, is_held_out
 from pipeline.jobs.code_version import code_version
-from pipeline.jobs.documents import refuse_nothing
 from pipeline.jobs.following import follow
-from pipeline.jobs.reading import cleaned, fingerprint, range_fingerprint
+from pipeline.jobs.reading import cleaned, fingerprint, range_fingerprint, refuse_nothing
 from pipeline.manifest import Counts
 from pipeline.passages import TASKS, HeldOutDocument, Item, TaskKind, build_task, split_documents
 from pipeline.ranges import Range
@@ -120,8 +119,8 @@ class CorpusTasksJob:
         (output / MANIFEST).unlink(missing_ok=True)
         with follow("held-out documents", [settings.spill(task) for task in tasks]):
             runner.run(functools.partial(build_pipeline, tasks=tasks, settings=settings), units=len(tasks))
-        counts, documents = _collect(tasks, settings)
-        refuse_nothing(counts)
+        counts, documents, examples = _collect(tasks, settings)
+        refuse_nothing(counts, examples)
         built = self._build(documents, counts, output)
         shutil.rmtree(output / "work", ignore_errors=True)
         manifest = {
@@ -225,11 +224,14 @@ def pick_held_out(task: Task, settings: Settings) -> str:
     names = {piece.file: piece.name for piece in task.range.pieces}
     fates: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
+    examples: list[str] = []
     sample = HashSample(settings.sample_bytes)
     for record in cleaned(settings.corpus, task.range, settings.cleaning):
         fates[record.fate] += 1
         if record.fate == "dropped":
             dropped[record.reason] += 1
+        if record.fate == "failed" and not examples:
+            examples.append(record.detail)
         if record.fate == "kept":
             digest = text_hash(record.text)
             if is_held_out(digest, settings.held_out_share):
@@ -238,7 +240,7 @@ def pick_held_out(task: Task, settings: Settings) -> str:
     counts = Counts(fates.total(), fates["kept"], dict(sorted(dropped.items())), fates["failed"])
     rows = [{"id": found.id, "hash": found.hash.hex(), "text": found.text} for found in sample.documents()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write_text(path, json.dumps({"counts": asdict(counts), "documents": rows}))
+    atomic_write_text(path, json.dumps({"counts": asdict(counts), "examples": examples, "documents": rows}))
     return task.range.id
 
 
@@ -280,9 +282,10 @@ class HashSample:
         self._found, self._size = kept, size
 
 
-def _collect(tasks: Sequence[Task], settings: Settings) -> tuple[Counts, list[HeldOutDocument]]:
-    """Counts and held-out documents of all ranges, whatever the runner claims to have done."""
+def _collect(tasks: Sequence[Task], settings: Settings) -> tuple[Counts, list[HeldOutDocument], list[str]]:
+    """Counts, held-out documents and examples of failures of all ranges, whatever the runner claims to have done."""
     counts = Counts()
+    examples: list[str] = []
     sample = HashSample(settings.sample_bytes)
     for task in tasks:
         path = settings.spill(task)
@@ -292,9 +295,10 @@ def _collect(tasks: Sequence[Task], settings: Settings) -> tuple[Counts, list[He
             )
         found = json.loads(path.read_text(encoding="utf-8"))
         counts += Counts(**found["counts"])
+        examples += found["examples"]
         for row in found["documents"]:
             sample.add(HeldOutDocument(row["id"], bytes.fromhex(row["hash"]), row["text"]))
-    return counts, sample.documents()
+    return counts, sample.documents(), examples
 
 
 def _is_done(output: Path, key: str) -> bool:

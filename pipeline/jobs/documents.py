@@ -15,12 +15,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conf.errors import InputError
 from conf.files import atomic_write_text, atomic_writer, sha256_file
 from pipeline.cleaning.chain import Cleaning, Dropped, Step
 from pipeline.jobs.code_version import code_version
 from pipeline.jobs.following import follow
-from pipeline.jobs.reading import fingerprint, range_fingerprint
+from pipeline.jobs.reading import fingerprint, range_fingerprint, refuse_nothing
 from pipeline.manifest import Counts
 from pipeline.ranges import Plan, Range
 from pipeline.records import ReadFailure
@@ -218,7 +217,7 @@ def _collect(tasks: Sequence[Task], settings: Settings) -> list[dict[str, Any]]:
 
 def _write_manifest(plan: Plan, key: str, settings: Settings, summaries: Sequence[dict[str, Any]]) -> None:
     counts = sum((Counts(**summary["counts"]) for summary in summaries), Counts())
-    refuse_nothing(counts)
+    refuse_nothing(counts, [example for summary in summaries for example in summary["examples"]])
     files = [summary["file"] for summary in summaries]
     failures = sum((Counter(summary["failures"]) for summary in summaries), Counter())
     manifest = {
@@ -247,16 +246,3 @@ def _write_manifest(plan: Plan, key: str, settings: Settings, summaries: Sequenc
         counts.failed,
         output,
     )
-
-
-def refuse_nothing(counts: Counts) -> None:
-    """Refuse a corpus of which no document is left.
-
-    Raises:
-        InputError: saying what became of the records.
-    """
-    if not counts.kept:
-        fates = [f"{number} {reason}" for reason, number in counts.dropped.items()]
-        fates += [f"{counts.failed} failed"] if counts.failed else []
-        became = f" ({', '.join(fates)})" if fates else ""
-        raise InputError(f"the corpus is empty: of {counts.read} documents read none is left{became}")

@@ -21,7 +21,7 @@ from pipeline.dedup import duplicates_of, partitions_for
 from pipeline.held_out import check_share
 from pipeline.jobs.code_version import code_version
 from pipeline.jobs.following import follow
-from pipeline.jobs.reading import fingerprint, range_fingerprint
+from pipeline.jobs.reading import fingerprint, range_fingerprint, refuse_nothing
 from pipeline.jobs.shard_ranges import (
     Settings,
     Task,
@@ -132,7 +132,8 @@ class MaskedLMJob:
         tokenizer = load_tokenizer(output)
         shards = [ShardInfo(**raw) for summary in summaries for raw in summary["shards"]]
         counts = sum((Counts(**summary["counts"]) for summary in summaries), Counts())
-        _refuse_nothing(counts, shards)
+        refuse_nothing(counts, [example for summary in summaries for example in summary["examples"]])
+        _check_splits(counts, shards)
         vocab_size = tokenizer.get_vocab_size()
         dtype = id_dtype(vocab_size)
         rows = sum(shard.rows for shard in shards)
@@ -240,14 +241,7 @@ def _collect(tasks: Sequence[Task], settings: Settings, partitions: int) -> list
     return summaries
 
 
-def _refuse_nothing(counts: Counts, shards: Sequence[ShardInfo]) -> None:
-    if not counts.kept:
-        fates = [f"{number} {reason}" for reason, number in counts.dropped.items()]
-        fates += [f"{counts.failed} failed"] if counts.failed else []
-        raise InputError(
-            f"the corpus is empty: of {counts.read} documents read none is left"
-            + (f" ({', '.join(fates)})" if fates else "")
-        )
+def _check_splits(counts: Counts, shards: Sequence[ShardInfo]) -> None:
     if not any(shard.split == "train" for shard in shards):
         raise InputError(
             f"all {counts.kept} documents are held out, none is left for training: lower job.held_out_share"

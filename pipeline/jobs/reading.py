@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from conf.errors import InputError
 from pipeline.cleaning.chain import Dropped, Step
 from pipeline.jobs.code_version import code_version
+from pipeline.manifest import Counts
 from pipeline.ranges import Plan, Range
 from pipeline.records import ReadFailure, document_key
 from pipeline.sources import Corpus
@@ -51,6 +53,27 @@ def cleaned(corpus: Corpus, range_: Range, cleaning: Step) -> Iterator[Cleaned]:
             yield Cleaned(index, key, "dropped", reason=text.reason)
         else:
             yield Cleaned(index, key, "kept", text=text)
+
+
+def refuse_nothing(counts: Counts, examples: Sequence[str] = ()) -> None:
+    """Refuse a corpus of which no document is left.
+
+    Args:
+        counts: what became of the records.
+        examples: sentences on records that failed, of which the first is shown: it names file and cause.
+
+    Raises:
+        InputError: no document is kept.
+    """
+    if counts.kept:
+        return
+    cause = f": {examples[0]}" if examples else ""
+    if counts.failed and counts.failed == counts.read:
+        raise InputError(f"none of the {counts.read} documents of the corpus could be read{cause}")
+    fates = [f"{number} {reason}" for reason, number in counts.dropped.items()]
+    fates += [f"{counts.failed} failed{cause}"] if counts.failed else []
+    became = f" ({', '.join(fates)})" if fates else ""
+    raise InputError(f"the corpus is empty: of {counts.read} documents read none is left{became}")
 
 
 def fingerprint(*parts: Any) -> str:

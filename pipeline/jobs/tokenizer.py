@@ -22,7 +22,7 @@ from conf.errors import InputError
 from conf.files import atomic_write_text
 from conf.progress import progress
 from pipeline.cleaning.chain import Cleaning, Step
-from pipeline.jobs.reading import cleaned, fingerprint, range_fingerprint
+from pipeline.jobs.reading import cleaned, fingerprint, range_fingerprint, refuse_nothing
 from pipeline.manifest import Counts
 from pipeline.ranges import Range
 from pipeline.records import text_hash
@@ -142,6 +142,7 @@ class Sampler:
         size = seen = 0
         counts = {"read": 0, "kept": 0, "failed": 0}
         dropped: dict[str, int] = {}
+        examples: list[str] = []
         for record in cleaned(self.corpus, range_, self.cleaning):
             counts["read"] += 1
             if record.fate == "dropped":
@@ -149,6 +150,7 @@ class Sampler:
                 continue
             counts[record.fate] += 1
             if record.fate == "failed":
+                examples = examples or [record.detail]
                 continue
             # No document may take more than the share; cut by characters, which are at least one byte each.
             text = record.text[: self.share]
@@ -164,7 +166,7 @@ class Sampler:
                 break
         order = sorted(heap, reverse=True)
         texts = [kept[digest] for _, digest in order]
-        content = {"texts": texts, "counts": {**counts, "dropped": dropped}}
+        content = {"texts": texts, "counts": {**counts, "dropped": dropped}, "examples": examples}
         atomic_write_text(Path(self.directory) / f"{range_.id}.json", json.dumps(content))
         return range_.id
 
@@ -188,6 +190,7 @@ def build_pipeline(pipeline: Any, ranges: Sequence[Range], sampler: Sampler) -> 
 def _collect(ranges: Sequence[Range], work: Path) -> tuple[list[str], Counts]:
     texts: list[str] = []
     counts = Counts()
+    examples: list[str] = []
     for range_ in ranges:
         path = work / f"{range_.id}.json"
         if not path.is_file():
@@ -195,8 +198,8 @@ def _collect(ranges: Sequence[Range], work: Path) -> tuple[list[str], Counts]:
         found = json.loads(path.read_text(encoding="utf-8"))
         texts.extend(found["texts"])
         counts += Counts(**found["counts"])
-    if not texts:
-        raise InputError(f"the corpus is empty: of {counts.read} documents read none is left after cleaning")
+        examples += found["examples"]
+    refuse_nothing(counts, examples)
     return texts, counts
 
 

@@ -2,8 +2,10 @@ import pickle
 
 import pytest
 
+from conf.errors import InputError
 from pipeline.cleaning.chain import Cleaning, Dropped
-from pipeline.jobs.reading import cleaned, range_fingerprint
+from pipeline.jobs.reading import cleaned, range_fingerprint, refuse_nothing
+from pipeline.manifest import Counts
 from pipeline.planned import PlannedCorpus
 from pipeline.sources import TextCorpus
 
@@ -53,3 +55,11 @@ def test_a_corpus_is_planned_once_and_travels_without_its_plan(corpus, monkeypat
     copy = pickle.loads(pickle.dumps(corpus))
     assert copy.__dict__["_plan"] is None
     assert list(copy.read(plan.ranges[0])) == list(corpus.read(plan.ranges[0]))
+
+
+def test_a_corpus_that_cannot_be_read_is_told_from_an_empty_one_and_names_the_first_cause():
+    refuse_nothing(Counts(3, 1, {"too_short": 1}, 1), ["a:0: broken"])
+    with pytest.raises(InputError, match=r"none of the 2 documents .* could be read: a:0: expected the key 'text'"):
+        refuse_nothing(Counts(2, 0, {}, 2), ["a:0: expected the key 'text'"])
+    with pytest.raises(InputError, match=r"is empty: of 3 documents read none is left \(1 too_short, 2 failed: a:9"):
+        refuse_nothing(Counts(3, 0, {"too_short": 1}, 2), ["a:9"])
