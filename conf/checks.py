@@ -30,10 +30,11 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     `trainer.max_step` finds `trainer.max_steps`.
     """
     pool = list(dict.fromkeys(candidates))
-    close = difflib.get_close_matches(name, pool, n=1, cutoff=0.6)
-    if close:
-        return close[0]
     tail = name.rsplit(".", 1)[-1]
+    for close in difflib.get_close_matches(name, pool, n=5, cutoff=0.6):
+        # A long common path alone is no likeness: the last parts must be alike too.
+        if difflib.SequenceMatcher(None, tail, close.rsplit(".", 1)[-1]).ratio() >= 0.6:
+            return close
     same_tail = [candidate for candidate in pool if candidate.rsplit(".", 1)[-1] == tail]
     return same_tail[0] if len(same_tail) == 1 else None
 
@@ -104,7 +105,8 @@ def _check_value(config: DictConfig, key: str, option: str, annotation: Any) -> 
         return
     plain = OmegaConf.to_container(value, resolve=True) if isinstance(value, DictConfig | ListConfig) else value
     if not matches(plain, annotation):
-        raise InputError(f"option '{option}' must be {describe(annotation)}, but is {plain!r}")
+        source = f" (taken from {config._get_node(key)._value()})" if OmegaConf.is_interpolation(config, key) else ""  # type: ignore[union-attr]
+        raise InputError(f"option '{option}'{source} must be {describe(annotation)}, but is {plain!r}")
     _check_nested_targets(value, option)
 
 

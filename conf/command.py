@@ -21,7 +21,7 @@ import hydra
 from hydra.conf import HydraConf, RunDir, SweepDir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -152,6 +152,9 @@ def _end(error: Exception) -> NoReturn:
     system = _cause(error, OSError)
     if isinstance(system, OSError) and system.errno in (errno.ENOSPC, errno.EDQUOT):
         _exit(disk_full_sentence(system), EXIT_FAILURE)
+    if isinstance(system, IsADirectoryError | NotADirectoryError | PermissionError) and system.filename:
+        place = system.filename2 or system.filename  # of a rename, the name that was meant
+        _exit(f"'{place}' cannot be read or written: {system.strerror}", EXIT_BAD_INPUT)
     traceback.print_exception(error)
     _exit(f"{type(error).__name__}: {error} (this is a fault of the program: the lines above say where)", EXIT_FAILURE)
 
@@ -173,6 +176,10 @@ def _composition_sentence(error: Exception, config_name: str, overrides: Sequenc
     """Hydra's complaint about a command line as one sentence with the nearest option."""
     text = str(error)
     inner = error.__cause__
+    if isinstance(error, OverrideParseException):
+        return (
+            f"'{error.override}' cannot be read as option=value: quote a value that holds = , ( ) [ ] {{ }} or spaces"
+        )
     if isinstance(error, MissingConfigException):
         return _missing_choice_sentence(text, config_name, overrides)
     unknown = re.search(r"Could not override '([^']+)'", text)
@@ -185,12 +192,18 @@ def _composition_sentence(error: Exception, config_name: str, overrides: Sequenc
 
 
 def suggestion_among_options(option: str, config_name: str, overrides: Sequence[str]) -> str:
-    """A clause naming the nearest of all options (and groups) a command has."""
-    candidates = _all_options(config_name, overrides)
-    close = nearest(option, candidates)
+    """A clause naming the nearest of all options (and groups) a command has, or what stands where it would be."""
+    names, groups = _all_options(config_name, overrides)
+    close = nearest(option, names + groups)
     if close is not None:
         return f"did you mean '{close}'?"
-    return f"--cfg job shows all; the top level has {', '.join(sorted(c for c in candidates if '.' not in c))}"
+    parent = option
+    while parent := parent.rpartition(".")[0]:
+        if parent in names:
+            listed = ", ".join(name for name in names if name.rpartition(".")[0] == parent)
+            return f"'{parent}' has {listed}; ++{option} sets what is not listed there"
+    top = ", ".join(name for name in names or groups if "." not in name)
+    return f"--cfg job shows all; the top level has {top}"
 
 
 def _missing_choice_sentence(text: str, config_name: str, overrides: Sequence[str]) -> str:
@@ -205,15 +218,15 @@ def _missing_choice_sentence(text: str, config_name: str, overrides: Sequence[st
     return f"option '{group}' has no choice '{choice}': {suggestion(choice, choices)}"
 
 
-def _all_options(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """All options and groups of a command, with the choices of groups that the command line made."""
+def _all_options(config_name: str, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """All options of a command, with the choices of groups that the command line made, and the names of all groups."""
     groups = sorted(path.name for path in CONFIG_DIRECTORY.iterdir() if path.is_dir() and path.name[0] != "_")
     choices = [line for line in overrides if line.partition("=")[0] in groups]
     try:
         with hydra.initialize_config_dir(str(CONFIG_DIRECTORY), version_base="1.3"):
             config = hydra.compose(config_name, overrides=choices)
     except Exception:  # the bare configuration may itself need an option; then only the groups are known
-        return groups
+        return [], groups
     names: list[str] = []
 
     def walk(node: Any, prefix: str) -> None:
@@ -228,4 +241,4 @@ def _all_options(config_name: str, overrides: Sequence[str]) -> list[str]:
                     walk(child, f"{option}.")
 
     walk(config, "")
-    return names + groups
+    return names, groups

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import MISSING, DictConfig
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.command import command
 from conf.errors import InputError
@@ -45,6 +45,10 @@ def main(config: DictConfig) -> None:
         raise InputError(f"option 'run_dir' must be the folder of a run, but there is no folder '{run_dir}'")
     names = ("corpus", "tokenizer", "shards", "tasks", "pretrain", "evaluate")
     places = Places(run_dir, **{name: Path(config[name]) for name in names})
+    for name in names:
+        # A default part may be missing and is shown as such; a folder that someone typed may not.
+        if not OmegaConf.is_interpolation(config, name) and not Path(config[name]).is_dir():
+            raise InputError(f"option '{name}' must be a folder of a run, but there is no folder '{config[name]}'")
     facts = collect(places, config.title or run_dir.resolve().name, config.examples)
     prepare_output_directory(run_dir)
     scores = places.evaluate / SCORES

@@ -14,7 +14,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from conf.checks import suggestion
+from conf.checks import nearest, suggestion
 from conf.errors import InputError
 
 STEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -119,6 +119,8 @@ def read_chain(config: DictConfig, run_dir: str, user_overrides: Sequence[str]) 
     steps_node = config.get("steps")
     if not isinstance(steps_node, DictConfig) or not steps_node:
         raise InputError("a chain must have 'steps', a mapping of step names to steps, but this one has none")
+    for name, node in steps_node.items():
+        _refuse_mistyped_name(str(name), node, steps_node)
     steps = [_read_step(str(name), node, user_overrides) for name, node in steps_node.items()]
     _check_outputs(steps)
     return Chain(str(config.get("name", "chain")), Path(run_dir), tuple(in_dependency_order(steps)))
@@ -231,6 +233,16 @@ def quote(value: Any) -> str:
     escaped = re.sub(r"(\\*)'", lambda match: match.group(1) * 2 + "\\'", text)
     escaped = re.sub(r"(\\+)$", lambda match: match.group(1) * 2, escaped)
     return f"'{escaped}'"
+
+
+def _refuse_mistyped_name(name: str, node: Any, steps: DictConfig) -> None:
+    """Refuse a step without a command that is named much like another: `+chain.steps.NAME...` made it by a typo."""
+    if not isinstance(node, DictConfig) or node.get("command"):
+        return
+    others = [str(other) for other, step in steps.items() if isinstance(step, DictConfig) and step.get("command")]
+    close = nearest(name, others)
+    if close is not None:
+        raise InputError(f"the chain has no step '{name}': did you mean '{close}'?")
 
 
 def _read_step(name: str, node: Any, user_overrides: Sequence[str]) -> Step:

@@ -64,7 +64,12 @@ def test_targets_inside_lists_are_checked():
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("optimzer.lr", "optimizer.lr"), ("lr", "optimizer.lr"), ("zzzz", None)],
+    [
+        ("optimzer.lr", "optimizer.lr"),
+        ("lr", "optimizer.lr"),
+        ("zzzz", None),
+        ("trainer.zzzz", None),  # a common path alone is no likeness
+    ],
 )
 def test_nearest_option(name, found):
     assert nearest(name, ["optimizer.lr", "trainer.max_steps"]) == found
@@ -84,3 +89,8 @@ def test_nearest_option(name, found):
 )
 def test_types_of_plain_values(value, annotation, fits):
     assert matches(value, annotation) is fits
+
+
+def test_a_value_taken_from_another_option_names_that_option():
+    with pytest.raises(InputError, match=r"'output' \(taken from \$\{part.width\}\) must be text"):
+        check(output="${part.width}", part=target(width=1))

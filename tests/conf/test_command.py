@@ -28,6 +28,8 @@ def main(config):
         raise InputError("the file 'a' is not text")
     if config.fail == "disk":
         raise RuntimeError("worker failed") from OSError(errno.ENOSPC, "No space left on device", "shards/x.arrow")
+    if config.fail == "unwritable":
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", "tmp", None, "report.html")
     if config.fail == "fault":
         raise KeyError("oops")
     print(config.output, config.part.path)
@@ -72,6 +74,15 @@ def test_overrides_reach_the_command_and_hydra_leaves_no_folder(program):
         (["otput=o"], "error: there is no option 'otput': did you mean 'output'?"),
         (["output=o", "part=smal"], "error: option 'part' has no choice 'smal': did you mean 'small'?"),
         (["output=o", "fail=input"], "error: the file 'a' is not text"),
+        (
+            ["output=o", "part.q.r=1"],
+            "error: there is no option 'part.q.r': 'part' has part.path; ++part.q.r sets what is not listed there",
+        ),
+        (
+            ["output=a=b"],
+            "error: 'output=a=b' cannot be read as option=value: quote a value that holds = , ( ) [ ] { } or spaces",
+        ),
+        (["output=o", "fail=unwritable"], "error: 'report.html' cannot be read or written: Is a directory"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(program, arguments, sentence):

@@ -268,3 +268,11 @@ def test_a_folder_that_does_not_exist_is_refused_and_not_made(tmp_path: Path) ->
     assert done.returncode == 2
     assert "there is no folder" in done.stderr
     assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_was_typed_and_is_not_there_is_an_error_and_the_page_stays(tmp_path):
+    (tmp_path / "report.html").write_text("old")
+    words = [sys.executable, "-m", "pretrain.report", f"run_dir={tmp_path}", f"evaluate={tmp_path}/nope"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "option 'evaluate' must be a folder" in done.stderr
+    assert (tmp_path / "report.html").read_text() == "old"
