@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 CHAIN := $(if $(FULL),demo_full,demo)
 # `make demo OPTIONS="..."` hands further overrides to the chain.
 OPTIONS ?=
-# Two cores by default in CI; tests start ranks of their own, so more workers than cores would only queue.
+# Whole files go to a worker, for tests of one file share what they built. Two workers by default; tests start ranks of their own, so more workers than cores would only queue.
 TEST_WORKERS ?= 2
 
 .PHONY: install demo test test-full lint docs clean
@@ -28,10 +28,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup -m "not full"
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not full"
 
 test-full: lint
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 docs: $(STAMP)
 	$(BIN)/mkdocs build --strict

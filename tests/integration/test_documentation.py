@@ -117,7 +117,6 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.xdist_group("documentation")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_of_the_documentation_runs(command: str, workspace: Path) -> None:
     added = next((options for pattern, options in SMALLER if re.search(pattern, command)), [])
