@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 CHAIN := $(if $(FULL),demo_full,demo)
 # `make demo OPTIONS="..."` hands further overrides to the chain.
 OPTIONS ?=
-# Whole files go to a worker, for tests of one file share what they built. Two workers by default; tests start ranks of their own, so more workers than cores would only queue.
+# Whole files go to a worker, for tests of one file share what they built. Tests start ranks of their own, so more
+# workers than cores would only queue.
 TEST_WORKERS ?= 2
 
 .PHONY: install demo test test-full lint docs clean
