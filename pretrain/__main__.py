@@ -2,8 +2,8 @@
 
 import os
 import sys
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import MISSING, DictConfig
@@ -14,20 +14,31 @@ from pretrain.launch import EXIT_PREEMPTED, run_ranks
 
 
 @dataclass
-class PretrainOptions:
-    """The options at the top level of `conf/pretrain.yaml`.
+class WandbOptions:
+    """The `wandb` node: nothing is sent unless `project` is set."""
 
-    run_dir: where the run writes, and what it goes on from. data: a shard directory. ranks: processes to start on
-    this machine when neither torchrun nor srun has. resume: go on from the last good checkpoint (false: refuse to
-    touch a directory that has one). init_from: a run or Hugging Face folder whose weights to start from.
-    """
+    project: str | None = None
+    entity: str | None = None
+    name: str | None = None
+
+
+@dataclass
+class PretrainOptions:
+    """The options at the top level of `conf/pretrain.yaml`, where each is explained."""
 
     run_dir: str = MISSING
-    data: str = MISSING
+    data: str | dict[str, float] = MISSING
+    stages: list[dict[str, Any]] | None = None
+    skip_rows: str | None = None
     seed: int = 0
     ranks: int = 1
     resume: bool = True
     init_from: str | None = None
+    fork: str | None = None
+    fork_optimizer: Literal["keep", "fresh"] = "keep"
+    fork_progress: Literal["keep", "restart"] = "keep"
+    dry_run: bool = False
+    wandb: WandbOptions = field(default_factory=WandbOptions)
     model: Any = MISSING
     objective: Any = MISSING
     optimizer: Any = MISSING

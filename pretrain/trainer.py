@@ -4,81 +4,74 @@ Must not import deepspeed (see `engine.py`) or know any objective.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+import logging
+import time
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
 from conf.errors import InputError
+from pretrain.budget import Budget, Progress
 from pretrain.callbacks.throughput import Clock
 from pretrain.data.counter import derive_key
-from pretrain.data.loader import Loader
+from pretrain.data.loader import Layout, Loader
 from pretrain.distributed import Group
 from pretrain.engine import TrainingEngine
 from pretrain.objectives import MicroBatch
+from pretrain.optim.schedules import Schedule
+from pretrain.options import TrainerOptions
+from pretrain.stages import StagePlan, stage_at
+
+logger = logging.getLogger(__name__)
 
 Ending = Literal["finished", "out of time", "preempted"]
 
 
 @dataclass(frozen=True)
-class TrainerOptions:
-    """The `trainer` group. Batch sizes count rows, intervals count optimiser steps; 0 switches an interval off.
+class StepResult:
+    """One optimiser step: this rank's summed losses by name (on the device, not synced), and what all ranks agreed on.
 
-    `max_seconds` (of all sessions of a run together) ends it early, after a checkpoint. `threads`: CPU threads of
-    each rank (null: OMP_NUM_THREADS, or else its share of the cores).
+    `counts` are the global sums of target weights by loss name, `tokens` the global count of real tokens; `skipped` is
+    the reason why the step changed nothing, None if it did.
     """
 
-    max_steps: int
-    global_batch_size: int
-    micro_batch_size: int
-    max_seconds: float | None = None
-    gradient_clipping: float = 1.0
-    log_every: int = 10
-    checkpoint_every: int = 500
-    keep_last: int = 2
-    validation_every: int = 500
-    validation_rows: int = 1024
-    threads: int | None = None
-    collective_timeout_seconds: float = 600.0
-
-    def __post_init__(self) -> None:
-        """Raise InputError for a number out of its range."""
-        at_least = {"max_steps": 1, "global_batch_size": 1, "micro_batch_size": 1, "log_every": 1, "keep_last": 1}
-        at_least |= {"checkpoint_every": 0, "validation_every": 0, "validation_rows": 0, "gradient_clipping": 0}
-        for name, least in at_least.items():
-            if getattr(self, name) < least:
-                raise InputError(f"trainer.{name} must be at least {least}, but is {getattr(self, name)}.")
-        for name in ("max_seconds", "threads", "collective_timeout_seconds"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InputError(f"trainer.{name} must be above 0, but is {value}.")
-
-    def check_ranks(self, world_size: int) -> None:
-        """Raise InputError unless the global batch is a whole number of micro-batches on every rank."""
-        if self.global_batch_size % (self.micro_batch_size * world_size):
-            raise InputError(
-                f"trainer.global_batch_size must be a multiple of trainer.micro_batch_size * ranks = "
-                f"{self.micro_batch_size} * {world_size}, but is {self.global_batch_size}."
-            )
-
-
-@dataclass
-class Progress:
-    """How far a run is: updates made, rows consumed, real tokens seen (all ranks, all sessions)."""
-
-    step: int = 0
-    samples: int = 0
-    tokens: int = 0
+    losses: dict[str, torch.Tensor]
+    counts: dict[str, float]
+    tokens: int
+    skipped: str | None
 
 
 @dataclass(frozen=True)
-class StepResult:
-    """One optimiser step: this rank's summed loss (on the device, not synced) and counts over all ranks."""
+class Stage:
+    """A stage in use: its plan, its batches' split over ranks, its loader, and the key under which rows are counted."""
 
-    loss_sum: torch.Tensor
-    targets: float
+    plan: StagePlan
+    layout: Layout
+    loader: Loader
+    data_key: str
+    validation: Callable[[], Generator[MicroBatch, None, None]] | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """What this rank is doing, for the watchdog's thread: `since` is a time of `time.monotonic`."""
+
+    step: int
+    phase: str
+    since: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What the ranks told each other before a step; `seconds` is rank 0's clock."""
+
+    counts: dict[str, float]
     tokens: int
+    stop: bool
+    late: bool
+    seconds: float
 
 
 class Callback:
@@ -86,6 +79,9 @@ class Callback:
 
     def on_start(self, trainer: "Trainer") -> None:
         """Called once, before the first step."""
+
+    def on_stage(self, trainer: "Trainer", stage: Stage) -> None:
+        """Called when a stage is entered, before its first step (of this session)."""
 
     def on_step(self, trainer: "Trainer", result: StepResult) -> None:
         """Called after each step; `trainer.progress` already counts it."""
@@ -96,58 +92,153 @@ class Callback:
 
 @dataclass
 class Trainer:
-    """A run in progress. `wants_stop` is asked on every rank before each step: whether a signal came here."""
+    """A run in progress. `wants_stop` is asked on every rank before each step: whether a signal came here.
+
+    `validation` is the step and the main loss of the last validation; `recent_norms` what the rule for skipped steps
+    remembers; `flops_per_token` and `peak_flops` (of all ranks) what an MFU is computed from.
+    """
 
     options: TrainerOptions
     engine: TrainingEngine
-    loader: Loader
-    schedule: Callable[[int], float]
+    stages: Sequence[Stage]
+    loss_names: Sequence[str]
+    schedule: Schedule
     group: Group
     seed: int
     wants_stop: Callable[[], bool]
     callbacks: Sequence[Callback] = ()
     progress: Progress = field(default_factory=Progress)
     clock: Clock = field(default_factory=Clock)
+    recent_norms: list[float] = field(default_factory=list)
+    validation: tuple[int, float] | None = None
+    flops_per_token: float = 0.0
+    peak_flops: float | None = None
+    status: Status = field(default_factory=lambda: Status(0, "starting", time.monotonic()))
+    stage: Stage = field(init=False)
+    seconds: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start where `progress` and `clock` are."""
+        self._skips_in_a_row = 0
+        self.resume(self.progress, self.clock)
+
+    def resume(self, progress: Progress, clock: Clock) -> None:
+        """Go on from what a checkpoint says of an earlier session."""
+        self.progress, self.clock = progress, clock
+        self.seconds = self.group.from_main(clock.elapsed)
+        self.stage = self._stage_now()
+
+    @property
+    def budget(self) -> Budget:
+        """The run's budget, in whose unit schedule and stages run."""
+        return self.options.budget
+
+    @property
+    def loader(self) -> Loader:
+        """The loader of the stage in use."""
+        return self.stage.loader
+
+    @property
+    def first_sample(self) -> int:
+        """How many rows of the present stage's data the run has used."""
+        return self.progress.consumed.get(self.stage.data_key, 0)
 
     def fit(self) -> Ending:
         """Train to the end of the budget, or until the ranks agree to stop."""
-        for callback in self.callbacks:
-            callback.on_start(self)
+        self._tell("on_start")
         ending: Ending = "finished"
-        with contextlib.closing(self.loader.steps(self.progress.samples)) as batches:
-            while self.progress.step < self.options.max_steps:
+        with contextlib.ExitStack() as open_loader:
+            batches = self._enter(self._stage_now(), open_loader)
+            while self.budget.schedule_position(self.progress, self.seconds) < self.budget.total:
+                if self._stage_now() is not self.stage:
+                    batches = self._enter(self._stage_now(), open_loader)
+                self.in_phase("waiting for data")
                 micro_batches = next(batches)
-                targets, tokens, stop, late = self._agree(micro_batches)
-                if stop or late:
-                    ending = "preempted" if stop else "out of time"
+                self.in_phase("agreeing with the other ranks")
+                agreed = self._agree(micro_batches)
+                if agreed.stop or agreed.late:
+                    ending = "preempted" if agreed.stop else "out of time"
                     break
-                loss_sum = self.engine.train_step(
-                    [micro_batch.batch for micro_batch in micro_batches],
-                    targets=targets,
-                    rate_factor=self.schedule(self.progress.step),
-                    seeds=self._dropout_seeds(len(micro_batches)),
-                )
-                self.progress.step += 1
-                self.progress.samples += self.options.global_batch_size
-                self.progress.tokens += int(tokens)
-                for callback in self.callbacks:
-                    callback.on_step(self, StepResult(loss_sum, targets, int(tokens)))
-        for callback in self.callbacks:
-            callback.on_end(self, ending)
+                self._tell("on_step", self._step(micro_batches, agreed))
+        self._tell("on_end", ending)
         return ending
 
-    def _agree(self, micro_batches: Sequence[MicroBatch]) -> list[float]:
-        """Sum over ranks: target weights, real tokens, votes to stop, and rank 0's vote that time is over."""
-        limit = self.options.max_seconds
-        late = self.group.ranks.is_main and limit is not None and self.clock.elapsed() >= limit
-        return self.group.sum(
+    def in_phase(self, phase: str) -> None:
+        """Note what this rank does from now on."""
+        self.status = Status(self.progress.step, phase, time.monotonic())
+
+    def _tell(self, hook: str, *arguments: object) -> None:
+        for callback in self.callbacks:
+            self.in_phase(type(callback).__name__.lower())
+            getattr(callback, hook)(self, *arguments)
+
+    def _stage_now(self) -> Stage:
+        ends = [stage.plan.end for stage in self.stages]
+        return self.stages[stage_at(ends, self.budget.data_position(self.progress, self.seconds), self.budget.total)]
+
+    def _enter(self, stage: Stage, open_loader: contextlib.ExitStack) -> Generator[list[MicroBatch], None, None]:
+        """Close the loader of the stage before, tell the callbacks, and return the new stage's batches."""
+        open_loader.close()
+        self.stage = stage
+        self._tell("on_stage", stage)
+        return open_loader.enter_context(contextlib.closing(stage.loader.steps(self.first_sample)))
+
+    def _agree(self, micro_batches: Sequence[MicroBatch]) -> Agreement:
+        """Sum over ranks: target weights, real tokens and votes to stop; rank 0 alone speaks for the time."""
+        limit, elapsed = self.options.max_seconds, self.clock.elapsed()
+        main = self.group.ranks.is_main
+        *counts, tokens, stop, late, seconds = self.group.sum(
             [
-                sum(micro_batch.targets for micro_batch in micro_batches),
+                *(sum(micro_batch.counts[name] for micro_batch in micro_batches) for name in self.loss_names),
                 sum(micro_batch.tokens for micro_batch in micro_batches),
                 float(self.wants_stop()),
-                float(late),
+                float(main and limit is not None and elapsed >= limit),
+                elapsed if main else 0.0,
             ]
         )
+        self.seconds = seconds
+        return Agreement(
+            dict(zip(self.loss_names, counts, strict=True)), int(tokens), bool(stop), bool(late), seconds
+        )
+
+    def _step(self, micro_batches: Sequence[MicroBatch], agreed: Agreement) -> StepResult:
+        self.in_phase("forward, backward and update")
+        progress, layout = self.progress, self.stage.layout
+        factor = self.schedule(
+            self.budget.schedule_position(progress, self.seconds),
+            self.budget.size_of_step(agreed.tokens, progress, self.seconds),
+            self.budget.total,
+        )
+        outcome = self.engine.train_step(
+            [micro_batch.batch for micro_batch in micro_batches],
+            counts=agreed.counts,
+            rate_factor=factor,
+            seeds=self._dropout_seeds(len(micro_batches)),
+        )
+        first = self.first_sample
+        progress.step += 1
+        progress.samples += layout.global_batch_size
+        progress.tokens += agreed.tokens
+        progress.consumed[self.stage.data_key] = first + layout.global_batch_size
+        if outcome.skipped is not None:
+            progress.skipped += 1
+            progress.skipped_tokens += agreed.tokens
+        self._note_skip(outcome.skipped)
+        return StepResult(outcome.losses, agreed.counts, agreed.tokens, outcome.skipped)
+
+    def _note_skip(self, reason: str | None) -> None:
+        """Log a skipped step; raise InputError on all ranks when too many follow each other."""
+        self._skips_in_a_row = self._skips_in_a_row + 1 if reason is not None else 0
+        if reason is None:
+            return
+        if self.group.ranks.is_main:
+            logger.warning("step %d was skipped: %s", self.progress.step, reason)
+        if self._skips_in_a_row >= self.options.max_skips_in_a_row:
+            raise InputError(
+                f"the last {self._skips_in_a_row} steps were all skipped (step {self.progress.step}: {reason}): lower "
+                "optimizer.lr or lengthen the warm-up, and start again from the last checkpoint or in another run_dir "
+                "(trainer.max_skips_in_a_row is how many are borne)"
+            )
 
     def _dropout_seeds(self, count: int) -> list[int]:
         """Return one seed a micro-step, from (seed, step, micro-step, rank): a resumed run drops the same units."""

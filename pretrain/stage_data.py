@@ -1,0 +1,146 @@
+"""From shard directories to the stages of a run: verified, mixed, and read by one rank.
+
+Must not import deepspeed; what a stage is, is in `stages.py`, which rows it reads in `data/`.
+"""
+
+import hashlib
+import json
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hydra
+from omegaconf import DictConfig, OmegaConf
+
+from conf.errors import InputError
+from pipeline.shards import Manifest, verify
+from pretrain.data.loader import Layout, Loader, validation_batches
+from pretrain.data.mixture import Mixture, open_mixture
+from pretrain.distributed import Group, Ranks
+from pretrain.objectives import DataFacts, MicroBatch, Objective
+from pretrain.options import TrainerOptions
+from pretrain.stages import Data, StagePlan, plan
+from pretrain.trainer import Stage
+
+
+@dataclass(frozen=True)
+class StageData:
+    """The rows of one stage, and the objective that makes batches of them."""
+
+    plan: StagePlan
+    train: Mixture
+    held_out: Mixture | None
+    objective: Objective
+    facts: DataFacts
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the stage's first shard directory; tokenizer and vocabulary are alike in all."""
+        return self.train.sources[0].reader.manifest
+
+    @property
+    def directory(self) -> Path:
+        """The stage's first shard directory."""
+        return self.train.sources[0].directory
+
+    def open(self, options: TrainerOptions, seed: int, ranks: Ranks) -> Stage:
+        """Return the stage as this rank reads it."""
+        layout = Layout(
+            self.plan.global_batch_size, self.plan.micro_batch_size, rank=ranks.rank, world_size=ranks.world_size
+        )
+        loader = Loader(
+            self.train,
+            self.objective,
+            seed,
+            layout,
+            workers=options.loader_workers,
+            stall_seconds=options.stall_seconds,
+        )
+        rows = min(options.validation_rows, len(self.held_out)) if self.held_out is not None else 0
+        validation = partial(_validation, self.held_out, self.objective, rows, layout) if rows else None
+        return Stage(self.plan, layout, loader, self.train.key, validation)
+
+
+def _validation(
+    held_out: Mixture, objective: Objective, rows: int, layout: Layout
+) -> Generator[MicroBatch, None, None]:
+    yield from validation_batches(held_out, objective, rows, layout)
+
+
+def stage_plans(config: DictConfig, options: TrainerOptions) -> list[StagePlan]:
+    """Return the run's stages. Raises InputError where the option `stages` makes none."""
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    return plan(plain["stages"], plain["data"], options.global_batch_size, options.micro_batch_size)
+
+
+def directories(data: Data) -> list[str]:
+    """Return the shard directories that the option `data` names."""
+    return [data] if isinstance(data, str) else list(data)
+
+
+def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> list[StageData]:
+    """Verify all shards (rank 0 reads them), check that all ranks see the same, and build each stage's objective.
+
+    A collective call. Raises InputError on every rank for damaged shards, for a stage without rows, and for stages
+    whose tokenizers differ.
+    """
+    for directory in dict.fromkeys(name for stage in plans for name in directories(stage.data)):
+        group.from_main(partial(verify, Path(directory)))
+    opened: list[StageData] = []
+    mixtures: dict[str, tuple[Mixture, Mixture | None]] = {}
+    for stage in plans:
+        name = json.dumps(stage.data)
+        if name not in mixtures:
+            train = open_mixture(stage.data, split="train", skip_rows=config.skip_rows)
+            held_out = open_mixture(stage.data, split="validation")
+            if not len(train):
+                raise InputError(f"the shards in '{name}' hold no rows to train on: give the pipeline more text.")
+            mixtures[name] = (train, held_out if len(held_out) else None)
+        train, held_out = mixtures[name]
+        reader = train.sources[0].reader
+        facts = DataFacts(
+            vocab_size=reader.manifest.vocab_size,
+            special_ids=reader.manifest.special_ids,
+            row_length=reader.row_length,
+        )
+        objective: Objective = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
+        opened.append(StageData(stage, train, held_out, objective, facts))
+    group.agree({f"content of the shards of stage {data.plan.number}": data.train.key for data in opened})
+    _require_one_tokenizer(opened)
+    return opened
+
+
+def _require_one_tokenizer(opened: Sequence[StageData]) -> None:
+    first = opened[0]
+    for other in opened[1:]:
+        if other.manifest.tokenizer_hash != first.manifest.tokenizer_hash:
+            raise InputError(
+                f"all stages must have shards of one tokenizer, but '{first.directory}' has "
+                f"{first.manifest.tokenizer_hash} and '{other.directory}' has {other.manifest.tokenizer_hash}: make "
+                "them with the same one."
+            )
+
+
+def content_hash(opened: Sequence[StageData]) -> str:
+    """Return one hash of the data of all stages; of a plain run, the key of its mixture."""
+    keys = list(dict.fromkeys(data.train.key for data in opened))
+    return keys[0] if len(keys) == 1 else "sha256:" + hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+
+
+def describe(opened: Sequence[StageData], total: float, unit: str) -> list[Mapping[str, Any]]:
+    """Return one row a stage for the start's log and the dry run: until when, data, rows and batch sizes."""
+    return [
+        {
+            "stage": data.plan.number,
+            "until": f"{data.plan.end * total:,.10g} {unit}",
+            "data": ", ".join(str(source.directory) for source in data.train.sources),
+            "rows": len(data.train),
+            "held out": len(data.held_out) if data.held_out is not None else 0,
+            "row length": data.facts.row_length,
+            "global batch": data.plan.global_batch_size,
+            "micro-batch": data.plan.micro_batch_size,
+        }
+        for data in opened
+    ]

@@ -1,0 +1,78 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conf.errors import InputError
+from pretrain.stages import StageEntry, check_ranks, entries, place_of_step, plan, stage_at
+
+
+def test_a_plain_run_is_one_stage_with_the_options_of_the_run():
+    (only,) = plan(None, "shards", 64, 8)
+    assert (only.end, only.data, only.global_batch_size, only.micro_batch_size) == (1.0, "shards", 64, 8)
+
+
+def test_a_length_curriculum_takes_what_it_does_not_say_from_the_run():
+    short, long = plan([{"share": 0.9}, {"share": 0.1, "data": "512", "micro_batch_size": 2}], "128", 64, 8)
+    assert (short.end, short.data, short.micro_batch_size) == (0.9, "128", 8)
+    assert (long.data, long.global_batch_size, long.micro_batch_size) == ("512", 64, 2)
+    assert long.end == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("stages", "sentence"),
+    [
+        ([], "must be null or a list"),
+        ([{"share": 0.5}, {"share": 0.4}], "add up to 0.9"),
+        ([{"shaer": 1.0}], r"stages\[0\] has no option 'shaer': did you mean 'share'"),
+        ([{"share": 1.5}], r"stages\[0\].share must be a share of the budget"),
+        ([{"share": 1.0, "micro_batch_size": 0}], r"stages\[0\].micro_batch_size must be a whole number"),
+        ([3], r"stages\[0\] must be a mapping"),
+    ],
+)
+def test_stages_that_make_none_are_refused(stages, sentence):
+    with pytest.raises(InputError, match=sentence):
+        plan(stages, "shards", 64, 8)
+
+
+def test_a_batch_that_does_not_divide_among_ranks_names_its_stage():
+    with pytest.raises(InputError, match=r"trainer.global_batch_size must be a multiple"):
+        check_ranks(plan(None, "shards", 64, 8), 3)
+    stages = plan([{"share": 0.5}, {"share": 0.5, "global_batch_size": 20}], "shards", 64, 8)
+    with pytest.raises(InputError, match=r"stages\[1\].global_batch_size must be a multiple of .* = 8 \* 2, but is 20"):
+        check_ranks(stages, 2)
+
+
+def test_ninety_per_cent_of_ten_steps_are_nine():
+    assert [stage_at([0.9, 1.0], step, 10) for step in range(12)] == [0] * 9 + [1] * 3
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=5))
+def test_stages_follow_each_other_and_each_gets_its_share(shares):
+    total = sum(shares)
+    ends = [sum(shares[: i + 1]) / total for i in range(len(shares))]
+    found = [stage_at(ends, step, total) for step in range(total)]
+    assert found == [i for i, share in enumerate(shares) for _ in range(share)]
+
+
+def test_the_place_of_a_step_follows_from_the_last_entry_before_it(tmp_path):
+    lines = [
+        {"step": 0, "stage": 0, "first_sample": 0},
+        {"step": 5, "loss": 1.0},
+        {"step": 6, "stage": 0, "first_sample": 24},  # resumed
+        {"step": 9, "stage": 1, "first_sample": 0},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 10, "first_s')
+    found = entries(tmp_path)
+    assert found == [StageEntry(0, 0, 0), StageEntry(6, 0, 24), StageEntry(9, 1, 0)]
+    assert [place_of_step(found, step, [4, 2]) for step in (1, 6, 7, 9, 10, 12)] == [
+        (0, 0),
+        (0, 20),
+        (0, 24),
+        (0, 32),
+        (1, 0),
+        (1, 4),
+    ]
+    with pytest.raises(InputError, match="from 1 on, but is 0"):
+        place_of_step(found, 0, [4, 2])
