@@ -103,7 +103,7 @@ def _ours(shards: Path, model: str, rows: int, steps: int, warmup: int, precisio
             "trainer.log_every=1",
             "trainer.validation_every=0",
             "trainer.checkpoint_every=0",
-            "schedule.warmup_steps=1",
+            "schedule.warmup=1",
         )
         lines = [json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
     rates = [line["tokens_per_second"] for line in lines if "loss" in line and line["step"] > warmup]

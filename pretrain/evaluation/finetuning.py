@@ -198,7 +198,7 @@ def finetune(
         summed = 0.0
         for batch in bucketed_batches(lengths, recipe.batch_size, generator):
             for group in optimizer.param_groups:
-                group["lr"] = recipe.learning_rate * linear(step, total_steps=total, warmup_steps=warmup)
+                group["lr"] = recipe.learning_rate * linear(step, 1, total, warmup=warmup)
             members = [train[index] for index in batch]
             labels = torch.tensor([example.label for example in members])
             loss = F.cross_entropy(_logits(model, members, pad_id), labels)

@@ -35,7 +35,7 @@ CHAIN = [
 ]
 DEMO = [*CHAIN, f"++chain.steps.corpus.options.corpus.roots=[{ROOTS}]"]
 TRAIN = [
-    "schedule.warmup_steps=1",
+    "schedule.warmup=1",
     "trainer.max_steps=3",
     "trainer.global_batch_size=8",
     "trainer.micro_batch_size=4",

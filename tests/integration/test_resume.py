@@ -140,7 +140,7 @@ def test_what_does_not_belong_to_the_checkpoint_is_one_sentence_on_exit_2(shards
 
 
 def test_training_on_from_the_weights_of_another_run_needs_its_shape_and_tokenizer(shards, undisturbed, tmp_path):
-    short = ("trainer.max_steps=1", "schedule.warmup_steps=0", "optimizer.lr=0", f"init_from={undisturbed}")
+    short = ("trainer.max_steps=1", "schedule.warmup=0", "optimizer.lr=0", f"init_from={undisturbed}")
     done = run(command(shards, tmp_path / "run", *short))
     assert done.returncode == 0, done.stderr
     assert validation(tmp_path / "run")[1] == pytest.approx(validation(undisturbed)[30], rel=1e-6)
