@@ -191,10 +191,17 @@ def _list_array(offsets: NDArray[np.int64], values: NDArray[np.generic]) -> pa.L
 @dataclass(frozen=True)
 class Rows:
     """R rows, padded: `input_ids` [R, row_length] of the shard's type, `segments` [R, row_length] int32, which is 0
-    on padding and 1, 2, ... on the pieces of a row."""
+    on padding and 1, 2, ... on the pieces of a row.
+
+    Only where the columns were asked for, bool [R, row_length]: `word_start` is true on the first token of each word
+    and on special tokens; `sentence_start` on each [CLS], on the first token of each sentence, and on a [SEP] that
+    follows a whole sentence (not one that was cut). Both are false on padding.
+    """
 
     input_ids: NDArray[np.unsignedinteger]
     segments: NDArray[np.int32]
+    word_start: NDArray[np.bool_] | None = None
+    sentence_start: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ Pure functions on numpy arrays and tensors. No objective, no masking, no model, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,11 +20,13 @@ from pretrain.models.attention import AttentionLayout
 
 @dataclass
 class Batch:
-    """What a model and a masked-token loss need, T tokens flat, C target slots.
+    """What a model and the losses need, T tokens flat, C target slots, P slots for pairs of sentences.
 
     `input_ids`, `position_ids` int64 [T] (positions restart at each sequence); `target_positions` int64 [C] index the
     flat tokens; `labels` int64 [C]; `weights` float32 [C], 0 for a slot that is not used (its position and label are
-    valid indices all the same, so shapes stay constant).
+    valid indices all the same, so shapes stay constant). Only where the objective has them: `token_type_ids` int64
+    [T], and `sentence_positions` int64 [P] (the first token of each pair), `sentence_labels` int64 [P] and
+    `sentence_weights` float32 [P], with unused slots as above.
     """
 
     input_ids: Tensor
@@ -32,17 +35,18 @@ class Batch:
     target_positions: Tensor
     labels: Tensor
     weights: Tensor
+    token_type_ids: Tensor | None = None
+    sentence_positions: Tensor | None = None
+    sentence_labels: Tensor | None = None
+    sentence_weights: Tensor | None = None
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The same batch on another device."""
-        return Batch(
-            self.input_ids.to(device, non_blocking=non_blocking),
-            self.position_ids.to(device, non_blocking=non_blocking),
-            self.layout.to(device, non_blocking=non_blocking),
-            self.target_positions.to(device, non_blocking=non_blocking),
-            self.labels.to(device, non_blocking=non_blocking),
-            self.weights.to(device, non_blocking=non_blocking),
-        )
+
+        def moved(part: Any) -> Any:
+            return None if part is None else part.to(device, non_blocking=non_blocking)
+
+        return Batch(**{item.name: moved(getattr(self, item.name)) for item in fields(self)})
 
 
 def from_rows(

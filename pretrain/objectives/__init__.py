@@ -1,54 +1,72 @@
-"""What a run learns: an objective turns rows into batches (pure functions) and a batch into a loss.
+"""What a run learns: an objective turns rows into batches (pure functions) and a batch into losses.
 
 Each objective is a class that a yaml names with `_target_`; `Objective` is all that the trainer knows of it.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from pipeline.shards import Rows
 from pretrain.data.batching import Batch
+from pretrain.data.counter import UInt64Array
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What an objective must know of the shards: ids, sizes, and the hash that its random choices are keyed by."""
+    """What an objective must know of the shards: the size of the vocabulary, its special ids, and places in a row."""
 
     vocab_size: int
     special_ids: dict[str, int]
     row_length: int
-    content_hash: str
-    seed: int
 
 
 @dataclass(frozen=True)
 class MicroBatch:
     """One micro-batch of one rank, with its exact counts (known on the host, before any device work).
 
-    `targets` is the sum of the target weights, `tokens` the number of tokens that are not padding.
+    `counts` has the sum of the weights of each loss by its name, `tokens` the number of tokens of the rows in use
+    that are not padding.
     """
 
     batch: Batch
-    targets: float
+    counts: dict[str, float]
     tokens: int
 
 
 class Objective(Protocol):
-    """Built by Hydra as a partial of its options; called once with the `DataFacts` of the run."""
+    """Built by Hydra as a partial of its options; called once with the `DataFacts` of the run.
 
-    def build_model(self, architecture: object, vocab_size: int) -> nn.Module:
+    `loss_names` has a fixed order, the first is the main loss. `columns` are the columns of the shards that its rows
+    must have beside the tokens (see `pipeline.shards`). With `needs_partners`, `make_batch` is to be given another
+    row for each row.
+    """
+
+    loss_names: tuple[str, ...]
+    columns: tuple[str, ...]
+    needs_partners: bool
+
+    def build_model(self, architecture: Any, vocab_size: int) -> nn.Module:
         """Return the model to train, initialised from torch's global generator."""
 
-    def training_batch(self, rows: Rows, row_numbers: NDArray[np.int64], visits: NDArray[np.int64]) -> MicroBatch:
-        """Make a batch of R rows; a pure function of its arguments."""
+    def make_batch(
+        self,
+        rows: Rows,
+        row_keys: UInt64Array,
+        used: NDArray[np.bool_],
+        *,
+        training: bool,
+        partners: Rows | None = None,
+    ) -> MicroBatch:
+        """Make a batch of R rows; a pure function of its arguments, which stay as they are.
 
-    def validation_batch(self, rows: Rows, row_numbers: NDArray[np.int64], used: int) -> MicroBatch:
-        """Make a batch that is the same at every evaluation; only the first `used` rows carry weight."""
+        `row_keys` [R] hold all the randomness of each row: the same key makes the same of a row, in any batch. Rows
+        that are not `used` [R] get no weight. `partners` are R further rows, one for each row. `training` chooses
+        between options for training and those for evaluation.
+        """
 
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """Return the weighted SUM of the losses of a batch, a scalar in fp32."""
+    def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Return the weighted SUM of each loss over a batch, fp32 scalars under all of `loss_names`, in that order."""

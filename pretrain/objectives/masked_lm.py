@@ -1,8 +1,7 @@
 """Masked language modelling: the choice of targets, what stands in their place, and the loss.
 
-The choice is made when a row is read, by a counter-based generator keyed by (seed, content hash of the shards, row
-number, visit): the same on every rank layout, another one at each visit. Rows are never changed in place. Must not
-import deepspeed.
+The choice is made when a row is read, by a counter-based generator and the row's own key (`make_batch`): the same on
+every rank layout, another one at each visit. Rows are never changed in place. Must not import deepspeed.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch import nn
 from conf.errors import InputError
 from pipeline.shards import Rows
 from pretrain.data.batching import Batch, from_rows
-from pretrain.data.counter import UInt64Array, derive_key, hash_coordinates, integers, uniform
+from pretrain.data.counter import UInt64Array, hash_coordinates, integers, uniform
 from pretrain.models.encoder import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
@@ -87,6 +86,10 @@ class MaskedLM:
     that never change (MosaicBERT: 30 % and 15 %). `mask_share` / `random_share` / the rest: 80/10/10 in BERT.
     """
 
+    loss_names: tuple[str, ...] = ("masked_lm",)
+    columns: tuple[str, ...] = ()
+    needs_partners = False
+
     def __init__(
         self,
         facts: DataFacts,
@@ -118,35 +121,28 @@ class MaskedLM:
         self._is_special = np.zeros(facts.vocab_size, dtype=bool)
         self._is_special[specials] = True
         self._ordinary_ids = np.setdiff1d(np.arange(facts.vocab_size, dtype=np.int64), specials)
-        self._training_key = derive_key("masked_lm training", facts.seed, facts.content_hash)
-        self._validation_key = derive_key("masked_lm validation", facts.seed, facts.content_hash)
 
     def build_model(self, architecture: EncoderConfig, vocab_size: int) -> nn.Module:
         """Return an encoder with the masked-LM head."""
         return MaskedLanguageModel(architecture, vocab_size)
 
-    def training_batch(self, rows: Rows, row_numbers: NDArray[np.int64], visits: NDArray[np.int64]) -> MicroBatch:
-        """Mask R rows as seed, row numbers [R] and visits [R] say."""
-        keys = hash_coordinates(self._training_key, row_numbers[:, None], visits[:, None])
-        return self._batch(rows, keys, self.mask_probability, used=len(row_numbers))
-
-    def validation_batch(self, rows: Rows, row_numbers: NDArray[np.int64], used: int) -> MicroBatch:
-        """Mask R rows in the one way they have in evaluation; rows from `used` on get no weight."""
-        keys = hash_coordinates(self._validation_key, row_numbers[:, None])
-        return self._batch(rows, keys, self.evaluation_mask_probability, used)
-
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """Sum of weight * cross-entropy over the target slots, in fp32; 0 where no slot has a weight."""
-        logits = model(batch.input_ids, batch.position_ids, batch.layout, batch.target_positions)
-        return weighted_cross_entropy(logits, batch.labels, batch.weights)
-
-    def _batch(self, rows: Rows, row_keys: UInt64Array, probability: float, used: int) -> MicroBatch:
+    def make_batch(
+        self,
+        rows: Rows,
+        row_keys: UInt64Array,
+        used: NDArray[np.bool_],
+        *,
+        training: bool,
+        partners: Rows | None = None,
+    ) -> MicroBatch:
+        """Mask R rows as their keys [R] say; rows that are not `used` [R] get no weight."""
+        probability = self.mask_probability if training else self.evaluation_mask_probability
         ids = rows.input_ids.astype(np.int64)
         real = rows.segments > 0
         masked = mask_rows(
             ids,
             real & ~self._is_special[ids],
-            row_keys,
+            row_keys[:, None],
             probability=probability,
             mask_share=self.mask_share,
             random_share=self.random_share,
@@ -159,7 +155,7 @@ class MaskedLM:
         positions, labels, weights = (np.zeros(capacity, dtype) for dtype in (np.int64, np.int64, np.float32))
         positions[: len(targets)] = targets
         labels[: len(targets)] = ids.reshape(-1)[targets]
-        weights[: len(targets)] = targets < used * self._facts.row_length
+        weights[: len(targets)] = used[targets // ids.shape[1]]
         input_ids, position_ids, layout = from_rows(torch.from_numpy(masked.inputs), torch.from_numpy(rows.segments))
         batch = Batch(
             input_ids=input_ids,
@@ -169,4 +165,9 @@ class MaskedLM:
             labels=torch.from_numpy(labels),
             weights=torch.from_numpy(weights),
         )
-        return MicroBatch(batch, targets=float(weights.sum()), tokens=int(real[:used].sum()))
+        return MicroBatch(batch, counts={"masked_lm": float(weights.sum())}, tokens=int(real[used].sum()))
+
+    def loss(self, model: nn.Module, batch: Batch) -> dict[str, torch.Tensor]:
+        """Sum of weight * cross-entropy over the target slots, in fp32; 0 where no slot has a weight."""
+        logits = model(batch.input_ids, batch.position_ids, batch.layout, batch.target_positions)
+        return {"masked_lm": weighted_cross_entropy(logits, batch.labels, batch.weights)}
