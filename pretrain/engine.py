@@ -1,122 +1,73 @@
-"""DeepSpeed behind one small interface: build it, take a step, read the norm, get and set the whole state.
+"""DeepSpeed behind one small interface: build it, take a step or skip it, read the norm, get and set the whole state.
 
-Everything DeepSpeed does by stage, and its known faults on a CPU, stay in here; weights are fp32 at every stage and
-bf16 means autocast in the forward pass, so ZeRO shards and reduces fp32 numbers. (So DeepSpeed's own bf16 mode, whose
-stage 0 lets Adam start from a counter of 1, is never used.) Must not import an objective, data, or Hydra.
+Everything DeepSpeed does by stage, and its known faults, stay in here; weights are fp32 at every stage and bf16 or fp16
+means autocast in the forward pass, so ZeRO shards, reduces and accumulates fp32 numbers. (So DeepSpeed's own bf16 mode,
+whose stage 0 lets Adam start from a counter of 1, is never used.) Must not import an objective, data, or Hydra.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
-from conf.checks import suggestion
 from conf.errors import InputError
 from pretrain.data.batching import Batch
+from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Ranks, import_deepspeed
+from pretrain.engine_state import FullState, StateOfStage, persistent_buffers
+from pretrain.loss_scale import LossScale
 
-LossFunction = Callable[[nn.Module, Batch], torch.Tensor]
+__all__ = ["DeepSpeedOptions", "FullState", "StepOutcome", "TrainingEngine", "persistent_buffers"]
 
-_OURS = {
-    "train_batch_size": "trainer.global_batch_size",
-    "train_micro_batch_size_per_gpu": "trainer.micro_batch_size",
-    "gradient_accumulation_steps": "trainer.global_batch_size and trainer.micro_batch_size",
-    "gradient_clipping": "trainer.gradient_clipping",
-    "optimizer": "optimizer",
-    "scheduler": "schedule",
-    "bf16": "deepspeed.precision",
-    "torch_autocast": "deepspeed.precision",
-}
-# DeepSpeed takes a misspelt key at the top level in silence; this is what may be handed on to it.
-_PASSED_ON = (
-    "activation_checkpointing",
-    "comms_logger",
-    "communication_data_type",
-    "dump_state",
-    "flops_profiler",
-    "gradient_predivide_factor",
-    "memory_breakdown",
-    "prescale_gradients",
-    "wall_clock_breakdown",
-)
+LossFunction = Callable[[nn.Module, Batch], dict[str, torch.Tensor]]
+NON_FINITE = "non-finite gradient"
+_SCALE, _CLEAN_STEPS = "loss_scale/", "loss_scale_clean_steps/"  # no parameter has an empty name
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
-class DeepSpeedOptions:
-    """The `deepspeed` group: ZeRO stage, precision, and what else of DeepSpeed's configuration one may set.
+class StepOutcome:
+    """One call of `train_step`: this rank's summed losses by name (detached scalars on the device, not synced).
 
-    `zero` holds further keys of its `zero_optimization`, `other` keys of its top level. Bucket sizes count elements.
+    `skipped` is why no update was made, the same on all ranks, or None: it was made.
     """
 
-    stage: Literal[0, 1, 2, 3] = 1
-    precision: Literal["fp32", "bf16"] = "bf16"
-    bucket_size: int = 50_000_000
-    zero: dict[str, Any] = field(default_factory=dict)
-    other: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Raise InputError for a value or key that DeepSpeed would refuse late, or worse, ignore."""
-        if self.stage not in (0, 1, 2, 3):
-            raise InputError(f"deepspeed.stage must be 0, 1, 2 or 3, but is {self.stage}.")
-        if self.precision not in ("fp32", "bf16"):
-            raise InputError(f"deepspeed.precision must be fp32 or bf16, but is '{self.precision}'.")
-        if self.bucket_size < 1:
-            raise InputError(f"deepspeed.bucket_size must be at least 1, but is {self.bucket_size}.")
-        for key in self.other:
-            if key in _OURS:
-                raise InputError(f"deepspeed.other.{key} cannot be set here: use the option {_OURS[key]}.")
-            if key not in _PASSED_ON:
-                raise InputError(f"deepspeed.other has no option '{key}': {suggestion(key, _PASSED_ON)}")
-
-    def zero_optimization(self) -> dict[str, Any]:
-        """Return DeepSpeed's `zero_optimization` section. Raises InputError for a key or value it does not take."""
-        from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
-        from pydantic import ValidationError
-
-        buckets = {"reduce_bucket_size": self.bucket_size, "allgather_bucket_size": self.bucket_size}
-        section = {"stage": self.stage, **(buckets if self.stage in (1, 2) else {}), **self.zero}
-        try:
-            DeepSpeedZeroConfig(**section)
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            hint = suggestion(key, DeepSpeedZeroConfig.model_fields) if "extra" in first["type"] else first["msg"]
-            raise InputError(f"deepspeed.zero.{key} does not fit DeepSpeed's zero_optimization: {hint}") from error
-        return section
+    losses: dict[str, torch.Tensor]
+    skipped: str | None
 
 
 class _LossModule(nn.Module):
-    """Makes "batch -> loss" the forward pass, so that DeepSpeed's hooks see all of it."""
+    """Makes "batch -> losses -> what is differentiated" the forward pass, so that DeepSpeed's hooks see all of it."""
 
     def __init__(self, model: nn.Module, loss: LossFunction, device_type: str, precision: str) -> None:
         super().__init__()
         self.model = model
-        self._loss = loss
-        self._device_type, self._autocast = device_type, precision == "bf16"
+        self._loss, self._device_type, self._type = loss, device_type, _AUTOCAST.get(precision)
 
-    def forward(self, batch: Batch) -> torch.Tensor:
-        with torch.autocast(self._device_type, dtype=torch.bfloat16, enabled=self._autocast):
-            return self._loss(self.model, batch)
-
-
-@dataclass(frozen=True)
-class FullState:
-    """The whole state without any trace of how it was sharded; all tensors fp32 on the host.
-
-    `weights` and `optimizer` (key "<state>/<parameter>", such as "exp_avg/head.bias") are empty on other ranks than
-    0. `updates` is the optimiser's own count of updates, which bias corrections use.
-    """
-
-    weights: dict[str, torch.Tensor]
-    optimizer: dict[str, torch.Tensor]
-    updates: int
+    def forward(
+        self, batch: Batch, factors: Mapping[str, float] | None = None
+    ) -> tuple[torch.Tensor | None, dict[str, torch.Tensor]]:
+        """Return the sum of factor * loss, None without factors, and the losses by name (detached)."""
+        with torch.autocast(self._device_type, dtype=self._type, enabled=self._type is not None):
+            losses = self._loss(self.model, batch)
+        detached = {name: loss.detach() for name, loss in losses.items()}
+        if factors is None:
+            return None, detached
+        if losses.keys() != factors.keys():
+            raise ValueError(f"counts must be given for {sorted(losses)}, but are for {sorted(factors)}")
+        return cast(torch.Tensor, sum(losses[name] * factors[name] for name in losses)), detached
 
 
 class TrainingEngine:
-    """One model, one optimiser, under DeepSpeed. All methods that touch state are collective calls."""
+    """One model, one optimiser, under DeepSpeed. All methods that touch state are collective calls.
+
+    `loss` returns the weighted SUM of each named loss of a batch. `judge` is asked with the norm of the whole gradient
+    (before clipping) whether an update may be made; what it answers on rank 0's norm is the same everywhere.
+    """
 
     def __init__(
         self,
@@ -127,19 +78,32 @@ class TrainingEngine:
         ranks: Ranks,
         *,
         micro_batch_size: int,
-        accumulation: int,
         gradient_clipping: float,
+        judge: Callable[[float], str | None] | None = None,
     ) -> None:
         self.options, self.ranks, self.model = options, ranks, model
         self.device = torch.device("cuda", ranks.local_rank) if torch.cuda.is_available() else torch.device("cpu")
-        self._clipping, self._accumulation = gradient_clipping, accumulation
+        options.require_device(self.device.type)
+        if options.stage > 0 and getattr(optimizer, "needs_whole_parameters", False):
+            raise InputError(
+                f"{type(optimizer).__name__} needs whole parameters, but deepspeed.stage={options.stage} hands an "
+                "optimiser flat slices of them: use deepspeed.stage=0, or another optimizer."
+            )
+        if options.activation_checkpointing:
+            _checkpoint_activations(model)
+        if options.compiles(self.device.type):
+            _require_compiler(self.device.type)
+            loss = torch.compile(loss)
+        self._clipping, self._judge = gradient_clipping, judge
         self._peak_rates = [float(group["lr"]) for group in optimizer.param_groups]
-        self._stage_0_norm = torch.zeros(())
+        self._norm, self._skipped = 0.0, cast(str | None, None)
+        self._scale = LossScale(options.initial_loss_scale, options.loss_scale_window) if options.scales_loss else None
         config = {
             **options.other,
+            # Where an accumulation ends is set at every micro-batch, so DeepSpeed's own count stays at 1.
             "train_micro_batch_size_per_gpu": micro_batch_size,
-            "gradient_accumulation_steps": accumulation,
-            "train_batch_size": micro_batch_size * accumulation * ranks.world_size,
+            "gradient_accumulation_steps": 1,
+            "train_batch_size": micro_batch_size * ranks.world_size,
             "zero_optimization": options.zero_optimization(),
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,
@@ -150,134 +114,177 @@ class TrainingEngine:
         self._engine, *_ = import_deepspeed().initialize(
             model=_LossModule(model, loss, self.device.type, options.precision), optimizer=optimizer, config=config
         )
+        self._state = StateOfStage(model, self._engine.optimizer, options.stage)
+        if options.stage > 0:
+            self._judge_inside(self._engine.optimizer)
 
     def train_step(
-        self, batches: Sequence[Batch], *, targets: float, rate_factor: float, seeds: Sequence[int]
-    ) -> torch.Tensor:
-        """Take one optimiser step; return this rank's summed loss (a detached scalar on the device, not synced).
+        self,
+        batches: Sequence[Batch],
+        *,
+        counts: Mapping[str, float],
+        rate_factor: float,
+        seeds: Sequence[int],
+    ) -> StepOutcome:
+        """Take one optimiser step on any number of micro-batches, or skip it.
 
-        `batches` are this rank's micro-batches and `seeds` one generator seed each (for dropout); `targets` is the
-        count of target weights over all ranks and micro-batches, by which the sum of losses is divided: DeepSpeed
-        would average ranks and micro-batches alike, whatever they hold. `rate_factor` scales the peak rates.
+        `batches` are this rank's micro-batches (as many on every rank) and `seeds` one generator seed each (for
+        dropout). What is minimised is the sum over losses of (sum over all ranks and micro-batches) / max(count, 1),
+        with `counts` by loss name: the global sums of their weights. `rate_factor` scales the peak rates. A skipped
+        step changes neither weights nor the optimiser's state and counter.
         """
+        if not batches:
+            raise ValueError("a step needs at least one micro-batch on every rank, but got none")
         for group, peak in zip(self._engine.optimizer.param_groups, self._peak_rates, strict=True):
             group["lr"] = peak * rate_factor
-        # DeepSpeed averages over ranks; the division by accumulation steps is switched off below.
-        scale = self.ranks.world_size / max(targets, 1.0)
-        total = torch.zeros((), device=self.device)
-        for batch, seed in zip(batches, seeds, strict=True):
+        factors = self._factors(counts)
+        totals: dict[str, torch.Tensor] = {}
+        for number, (batch, seed) in enumerate(zip(batches, seeds, strict=True)):
+            self._engine.set_gradient_accumulation_boundary(number == len(batches) - 1)
             torch.manual_seed(seed)
-            loss = self._engine(batch.to(self.device, non_blocking=True))
-            self._engine.backward(loss * scale, scale_wrt_gas=False)
-            if self.options.stage == 0 and self._engine.is_gradient_accumulation_boundary():
-                self._stage_0_norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._clipping or math.inf)
-            self._engine.step()
-            total += loss.detach()
-        return total
+            objective, losses = self._engine(batch.to(self.device, non_blocking=True), factors)
+            self._engine.backward(objective, scale_wrt_gas=False)
+            totals = {name: totals[name] + loss if totals else loss for name, loss in losses.items()}
+        self._update()
+        return StepOutcome(totals, self._skipped)
 
     def gradient_norm(self) -> float:
-        """Return the norm of the last step's gradient before clipping. Waits for the device."""
-        if self.options.stage == 0:
-            return float(self._stage_0_norm)
-        norm = self._engine.get_global_grad_norm()
-        return math.nan if norm is None else float(norm)
+        """Return the norm of the last step's gradient before clipping; NaN if it was not finite."""
+        return self._norm
 
     def learning_rate(self) -> float:
         """Return the rate of the last step (of the first parameter group)."""
         return float(self._engine.optimizer.param_groups[0]["lr"])
 
+    def loss_scale(self) -> float | None:
+        """Return the factor on the next step's loss; None if the loss is not scaled."""
+        return None if self._scale is None else self._scale.factor
+
     @torch.no_grad()
-    def evaluate(self, batch: Batch) -> torch.Tensor:
-        """Return the summed loss of a batch without dropout, a scalar on the device."""
+    def evaluate(self, batch: Batch) -> dict[str, torch.Tensor]:
+        """Return the summed losses of a batch by name, without dropout: scalars on the device."""
         self._engine.eval()
         try:
-            return cast(torch.Tensor, self._engine(batch.to(self.device, non_blocking=True))).detach()
+            return cast(dict[str, torch.Tensor], self._engine(batch.to(self.device, non_blocking=True))[1])
         finally:
             self._engine.train()
 
     def full_state(self) -> FullState:
-        """Gather weights and optimiser state, parameter by parameter."""
-        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+        """Gather weights and optimiser state, parameter by parameter (and the loss scale, under no parameter)."""
+        state = self._state.gather(self.ranks.is_main)
+        if self._scale is not None and self.ranks.is_main:
+            state.optimizer[_SCALE] = torch.tensor(self._scale.factor, dtype=torch.float64)
+            state.optimizer[_CLEAN_STEPS] = torch.tensor(self._scale.clean_steps, dtype=torch.float64)
+        return state
 
-        self._link_sharded_state()
-        weights: dict[str, torch.Tensor] = {}
-        moments: dict[str, torch.Tensor] = {}
-
-        def keep(store: dict[str, torch.Tensor], name: str, value: torch.Tensor) -> None:
-            if self.ranks.is_main:
-                store[name] = value.detach().to("cpu", torch.float32, copy=True).contiguous()
-
-        names = self._state_names()
-        for name, parameter in self.model.named_parameters():
-            sharded = self.options.stage > 0
-            keep(weights, name, safe_get_full_fp32_param(parameter) if sharded else parameter)
-            for key in names:
-                value = (
-                    safe_get_full_optimizer_state(parameter, key)
-                    if sharded
-                    else self._torch_optimizer.state[parameter][key]
-                )
-                keep(moments, f"{key}/{name}", value)
-        for name, buffer in persistent_buffers(self.model):
-            keep(weights, name, buffer)
-        return FullState(weights, moments, self._updates())
-
-    def load_optimizer_state(self, state: FullState, batches: Sequence[Batch]) -> None:
+    def load_optimizer_state(self, state: FullState) -> None:
         """Set the optimiser's state, which must be given in full on every rank; weights are set before the engine.
 
-        One step at rate 0 on any `batches` makes the optimiser allocate its state, at every stage alike; then the
-        values are put in place.
+        Raises InputError if it is the state of another optimiser or model.
         """
-        from deepspeed.utils import safe_set_full_optimizer_state
-
-        self.train_step(batches, targets=1.0, rate_factor=0.0, seeds=[0] * len(batches))
-        self._link_sharded_state()
-        for name, parameter in self.model.named_parameters():
-            for key in self._state_names():
-                value = state.optimizer[f"{key}/{name}"]
-                if self.options.stage > 0:
-                    safe_set_full_optimizer_state(parameter, value.to(self.device), key)
-                else:
-                    self._torch_optimizer.state[parameter][key].copy_(value)
-        for slot in self._torch_optimizer.state.values():
-            if "step" in slot:
-                slot["step"] = torch.full_like(torch.as_tensor(slot["step"]), state.updates)
+        own = {key: value for key, value in state.optimizer.items() if key not in (_SCALE, _CLEAN_STEPS)}
+        self._state.load(FullState({}, own, state.updates))
+        if self._scale is not None and _SCALE in state.optimizer:
+            self._scale.restore(float(state.optimizer[_SCALE]), int(state.optimizer[_CLEAN_STEPS]))
 
     def close(self) -> None:
         """Free what DeepSpeed holds."""
         self._engine.destroy()
 
-    def _link_sharded_state(self) -> None:
-        """Let stages 1 and 2 find the state of every parameter group.
+    def _factors(self, counts: Mapping[str, float]) -> dict[str, float]:
+        """Return what each loss is multiplied by. DeepSpeed averages over ranks, whatever they hold: undone here."""
+        scale = 1.0
+        if self._scale is not None:
+            if self.options.stage > 0:
+                self._engine.optimizer.override_loss_scale(self._scale.factor)  # multiplied by DeepSpeed itself
+            else:
+                scale = self._scale.factor
+        return {name: scale * self.ranks.world_size / max(count, 1.0) for name, count in counts.items()}
 
-        DeepSpeed 0.19 links it after it has stepped the FIRST group, when the others have none yet, and not again.
+    def _update(self) -> None:
+        """Update weights and optimiser, unless the gradient says otherwise; sets `_norm` and `_skipped`."""
+        if self.options.stage == 0:
+            self._update_whole()
+        else:
+            self._engine.step()
+            if self._engine.was_step_applied() != (self._skipped is None):
+                raise RuntimeError(f"DeepSpeed's step was to be skipped: {self._skipped}, but it did otherwise")
+        if self._scale is not None:
+            self._scale.update(finite=self._skipped != NON_FINITE)
+
+    def _update_whole(self) -> None:
+        parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+        gradients = [cast(torch.Tensor, parameter.grad) for parameter in parameters]
+        if self._scale is not None:
+            torch._foreach_mul_(gradients, 1.0 / self._scale.factor)
+        norm = nn.utils.get_total_norm(gradients)
+        if self._may_update(norm):
+            if self._clipping > 0:
+                nn.utils.clip_grads_with_norm_(parameters, self._clipping, norm)
+            self._engine.step()
+        else:
+            self._engine.zero_grad()
+
+    def _judge_inside(self, wrapped: Any) -> None:
+        """Have the norm judged where DeepSpeed computes it, between reduction and update.
+
+        DeepSpeed skips an update whose norm is not finite, at stages 1 to 3 and in fp32 too, and clears what the
+        gradient left behind; so a norm that is refused becomes infinite there.
         """
-        wrapped = self._engine.optimizer
-        if self.options.stage in (1, 2) and self._state_names():
-            wrapped._hp_optimizer_states_linked = False
-            wrapped._lazy_init_hp_params_optimizer_state()
+        name = "_get_norm_groups" if self.options.stage == 3 else "scaled_global_norm"
+        compute = getattr(wrapped, name)
 
-    @property
-    def _torch_optimizer(self) -> torch.optim.Optimizer:
-        wrapped = self._engine.optimizer
-        return cast(torch.optim.Optimizer, wrapped if self.options.stage == 0 else wrapped.optimizer)
+        def judged() -> Any:
+            found = compute()
+            parts = found if isinstance(found, list) else [found]
+            stacked = torch.stack([torch.as_tensor(part, dtype=torch.float32).to(self.device) for part in parts])
+            # A part that is not finite arrives as -1.
+            norm = torch.where((stacked < 0).any(), math.nan, torch.linalg.vector_norm(stacked))
+            if self._may_update(norm / wrapped.loss_scale):
+                return found
+            refused = torch.full_like(torch.as_tensor(parts[0], dtype=torch.float32), math.inf)
+            return [refused] if isinstance(found, list) else refused
 
-    def _state_names(self) -> list[str]:
-        """Return the names of the per-element states (Adam: exp_avg, exp_avg_sq); empty before the first step."""
-        for parameter, slot in self._torch_optimizer.state.items():
-            return sorted(k for k, v in slot.items() if torch.is_tensor(v) and v.numel() == parameter.numel() > 1)
-        return []
+        setattr(wrapped, name, judged)
 
-    def _updates(self) -> int:
-        for _, slot in self._torch_optimizer.state.items():
-            if "step" in slot:
-                return int(slot["step"])
-        return 0
+    def _may_update(self, norm: torch.Tensor) -> bool:
+        """Decide by a norm that need not be to the bit the same on all ranks: rank 0's counts. Waits for the device."""
+        if self.ranks.world_size > 1:
+            dist.broadcast(norm, src=0)
+        self._norm = float(norm)
+        if not math.isfinite(self._norm):
+            self._norm, self._skipped = math.nan, NON_FINITE
+        else:
+            self._skipped = self._judge(self._norm) if self._judge is not None else None
+        return self._skipped is None
 
 
-def persistent_buffers(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the entries of the model's state that are not parameters (and not another name of one)."""
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    for name, value in model.state_dict(keep_vars=True).items():
-        if name not in parameters:
-            yield name, value
+def _checkpoint_activations(model: nn.Module) -> None:
+    able = [module for module in model.modules() if hasattr(module, "activation_checkpointing")]
+    if not able:
+        raise InputError(
+            f"deepspeed.activation_checkpointing=true needs a model that can recompute activations, but "
+            f"{type(model).__name__} has no module that does: set it to false."
+        )
+    for module in able:
+        module.activation_checkpointing = True  # type: ignore[assignment]
+
+
+def _require_compiler(device_type: str) -> None:
+    """Raise InputError if torch.compile would fail later for want of a compiler."""
+    from torch.utils._triton import has_triton
+
+    if device_type == "cuda":
+        if not has_triton():
+            raise InputError("deepspeed.compile needs Triton on CUDA, but it cannot be imported: set it to false.")
+        return
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except (InvalidCxxCompiler, RuntimeError) as error:
+        raise InputError(
+            "deepspeed.compile=true needs a C++ compiler on a CPU, but none was found on PATH: install g++, or set it "
+            "to false."
+        ) from error
