@@ -1,0 +1,286 @@
+"""What a run reads: one shard directory, or several that are mixed by weight, as numbered rows in the run's order.
+
+The order itself is `pretrain.data.order`'s. Must not import torch, an objective or the loader.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conf.errors import InputError
+from pipeline.manifest import Split
+from pipeline.shards import Manifest, Rows, ShardReader, ShardRows
+from pretrain.data.counter import UInt64Array, derive_key, hash_coordinates
+from pretrain.data.order import BLOCK, Int64Array, apportion, permute, rows_of_samples, samples_of_mixture
+from pretrain.data.skip_list import read_skip_list, rows_to_skip
+
+_PARTNER = derive_key("partner")
+# What must be alike in all directories of a mixture, with the words of an error sentence for it.
+_ALIKE = {
+    "kind": "kind of rows",
+    "tokenizer_hash": "tokenizer",
+    "vocab_size": "vocabulary size",
+    "row_length": "row length",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One shard directory of a mixture; `weight` is relative to the others', `skipped_rows` get weight 0.
+
+    Pickled as what it reads and not as what is open: another process maps the files anew, without checking them again.
+    """
+
+    directory: Path
+    weight: float
+    reader: ShardRows
+    skipped_rows: frozenset[int] = frozenset()
+    split: Split = "train"
+
+    def __reduce__(self) -> tuple[Callable[..., "Source"], tuple[Any, ...]]:
+        """Return how to make the same source in another process."""
+        return _reopened, (self.directory, self.weight, self.reader.manifest, self.skipped_rows, self.split)
+
+    def is_skipped(self, rows: Int64Array) -> NDArray[np.bool_]:
+        """Return which of `rows` [R] are on the skip list."""
+        if not self.skipped_rows:
+            return np.zeros(len(rows), dtype=bool)
+        return np.array([row in self.skipped_rows for row in rows.tolist()], dtype=bool)
+
+
+def _reopened(directory: Path, weight: float, manifest: Manifest, skipped: frozenset[int], split: Split) -> Source:
+    return Source(directory, weight, ShardRows(directory, manifest, split), skipped, split)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Rows by number: whose they are (an index into the mixture's sources), which, and how often they came before.
+
+    Three int64 [n].
+    """
+
+    source: Int64Array
+    rows: Int64Array
+    visits: Int64Array
+
+    def __getitem__(self, part: slice) -> "Picked":
+        """Return a part of them."""
+        return Picked(self.source[part], self.rows[part], self.visits[part])
+
+
+class Mixture:
+    """One or more sources. Several are kept by content hash, so their order in the configuration means nothing.
+
+    The weights hold exactly in every block of 65,536 samples, to one sample in 65,536 (0.0015 percentage points).
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = tuple(sorted(sources, key=lambda source: source.reader.content_hash))
+        self.shares = tuple(apportion([source.weight for source in self.sources], BLOCK)) if sources else ()
+        for source, share in zip(self.sources, self.shares, strict=True):
+            if share == 0:
+                raise InputError(
+                    f"the weight of '{source.directory}' must give it at least one row in {BLOCK}, but is "
+                    f"{source.weight:g}, which gives it none: raise it or leave the directory out."
+                )
+        self._hashes = [source.reader.content_hash for source in self.sources]
+
+    def __len__(self) -> int:
+        """Rows of all sources together."""
+        return sum(len(source.reader) for source in self.sources)
+
+    @property
+    def key(self) -> str:
+        """A name for what is read: mixtures with the same key (and seed) have the same order.
+
+        Of one directory it is the content hash; of several, a hash over theirs and the weights.
+        """
+        if len(self.sources) == 1:
+            return self._hashes[0]
+        identity = json.dumps([list(pair) for pair in zip(self._hashes, self.shares, strict=True)])
+        return "sha256:" + hashlib.sha256(identity.encode()).hexdigest()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of one of the sources, for what is alike in all: tokenizer, vocabulary, row length."""
+        return self.sources[0].reader.manifest
+
+    def pick(self, seed: int, first_sample: int, count: int) -> Picked:
+        """Return the rows of the samples first_sample ... first_sample + count - 1 of a run.
+
+        A pure function of its arguments and `key`. Costs O(count), with several sources O(count + BLOCK), wherever
+        `first_sample` is and however many rows there are.
+        """
+        if len(self.sources) == 1:
+            samples = np.arange(first_sample, first_sample + count, dtype=np.int64)
+            # The key of runs with one directory, which a checkpoint of such a run goes on with.
+            rows, visits = rows_of_samples(samples, len(self.sources[0].reader), "row order", seed)
+            return Picked(np.zeros(count, dtype=np.int64), rows, visits)
+        sources, samples = samples_of_mixture(seed, self.key, self.shares, first_sample, count)
+        rows, visits = np.empty_like(samples), np.empty_like(samples)
+        for number, source in enumerate(self.sources):
+            mine = sources == number
+            rows[mine], visits[mine] = rows_of_samples(
+                samples[mine], len(source.reader), "row order", seed, self._hashes[number]
+            )
+        return Picked(sources, rows, visits)
+
+    def read(
+        self, picked: Picked, columns: Sequence[str] = (), watch: Callable[[int], None] = lambda source: None
+    ) -> Rows:
+        """Return the rows of `picked` [R], in its order. `watch` is told the number of a source before it is read."""
+        parts, places = [], []
+        for number in np.unique(picked.source).tolist():
+            watch(number)
+            mine = np.flatnonzero(picked.source == number)
+            parts.append(self.sources[number].reader.rows(picked.rows[mine], columns))
+            places.append(mine)
+        if len(parts) == 1:
+            return parts[0]
+        back = np.argsort(np.concatenate(places))
+
+        def merged(name: str) -> Any:
+            columns_read = [getattr(part, name) for part in parts]
+            return None if columns_read[0] is None else np.concatenate(columns_read)[back]
+
+        return Rows(**{field.name: merged(field.name) for field in fields(Rows)})
+
+    def used(self, picked: Picked) -> NDArray[np.bool_]:
+        """Return which of `picked` [R] are not on the skip list."""
+        used = np.ones(len(picked.rows), dtype=bool)
+        for number, source in enumerate(self.sources):
+            if source.skipped_rows:
+                used[picked.source == number] = ~source.is_skipped(picked.rows[picked.source == number])
+        return used
+
+    def row_keys(self, picked: Picked, *purpose: int | str, visits: bool) -> UInt64Array:
+        """Return the key of all random choices about each row, uint64 [R]: of `purpose`, the directory's content hash,
+        the row's number and, with `visits`, how often it came before."""
+        keys = np.concatenate([derive_key(*purpose, content_hash) for content_hash in self._hashes])
+        return hash_coordinates(keys[picked.source], picked.rows, *([picked.visits] if visits else []))
+
+    def partners(self, picked: Picked, row_keys: UInt64Array) -> Picked:
+        """Choose for each of `picked` [R] another row of the same source, by its key, never itself or a skipped row.
+
+        Raises InputError for a source without such a row.
+        """
+        words = hash_coordinates(row_keys, _PARTNER)
+        rows = np.empty_like(picked.rows)
+        for number, source in enumerate(self.sources):
+            mine = picked.source == number
+            rows[mine] = _others(source, picked.rows[mine], words[mine])
+        return Picked(picked.source, rows, picked.visits)
+
+    def held_out(self, rows: int) -> Picked:
+        """Draw `rows` rows over all of every source, each once and the same in every run, in proportion to the weights.
+
+        A source that has fewer than its share gives all it has, and the others the rest. Raises ValueError for more
+        rows than there are.
+        """
+        if rows > len(self):
+            raise ValueError(f"{rows} rows of a split that has {len(self)}")
+        sizes = [len(source.reader) for source in self.sources]
+        weights = [source.weight for source in self.sources]
+        picked = []
+        for number, share in enumerate(_shares_within(rows, weights, sizes)):
+            purpose = ("validation rows",) if len(self.sources) == 1 else ("validation rows", self._hashes[number])
+            drawn = permute(np.arange(share), sizes[number], derive_key(*purpose))
+            picked.append((np.full(share, number), drawn))
+        return Picked(
+            np.concatenate([np.empty(0, np.int64), *(source for source, _ in picked)]),
+            np.concatenate([np.empty(0, np.int64), *(drawn for _, drawn in picked)]),
+            np.zeros(rows, dtype=np.int64),
+        )
+
+
+def _others(source: Source, rows: Int64Array, words: UInt64Array) -> Int64Array:
+    """Choose for each row another of the source, as the words say; from a skipped one on, the next that will do."""
+    size = len(source.reader)
+    if len(rows) and size - len(source.skipped_rows) < 2:
+        raise InputError(
+            f"an objective with pairs of rows needs at least two rows that are not skipped in each of the shards, but "
+            f"'{source.directory}' has {size - len(source.skipped_rows)} in its split '{source.split}'."
+        )
+    chosen = (rows + 1 + (words % np.uint64(max(size - 1, 1))).astype(np.int64)) % max(size, 1)
+    while (wrong := source.is_skipped(chosen) | (chosen == rows)).any():
+        chosen[wrong] = (chosen[wrong] + 1) % size
+    return chosen
+
+
+def _shares_within(places: int, weights: Sequence[float], limits: Sequence[int]) -> list[int]:
+    """Share `places` out in proportion to `weights`, no share above its limit."""
+    shares = [0] * len(weights)
+    while places:
+        open_ones = [i for i, limit in enumerate(limits) if shares[i] < limit]
+        for i, share in zip(open_ones, apportion([weights[i] for i in open_ones], places), strict=True):
+            taken = min(share, limits[i] - shares[i])
+            shares[i] += taken
+            places -= taken
+    return shares
+
+
+def weights_of(data: str | Mapping[str, float]) -> dict[str, float]:
+    """Return the directories of the option `data` with their weights; a path is one directory of weight 1.
+
+    Raises InputError for no directory, or a weight that is not a number above 0.
+    """
+    if isinstance(data, str):
+        return {data: 1.0}
+    if not isinstance(data, Mapping) or not data:
+        raise InputError(
+            f"data must be a shard directory, or several with their weights such as {{shards/a: 0.7, shards/b: 0.3}}, "
+            f"but is {data!r}."
+        )
+    for directory, weight in data.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+            raise InputError(f"the weight of '{directory}' in data must be a number above 0, but is {weight!r}.")
+    return {str(directory): float(weight) for directory, weight in data.items()}
+
+
+def open_mixture(data: str | Mapping[str, float], split: Split = "train", skip: str | Path | None = None) -> Mixture:
+    """Open the shard directories of the option `data` for reading; `skip` is the file of the option `skip_rows`.
+
+    Checksums are not verified here (`pipeline.shards.verify` does that). The skip list names training rows, so other
+    splits are read without it. Outside the training split a directory without rows is left out, even if none is left.
+
+    Raises:
+        InputError: a directory that is not whole, that has no training rows, that holds the same rows as another, or
+            whose tokenizer, vocabulary or row length is not the others'; a weight or a line of the skip list that
+            cannot be.
+    """
+    weights = weights_of(data)
+    skips = read_skip_list(skip) if skip is not None and split == "train" else []
+    sources: list[Source] = []
+    for name, weight in weights.items():
+        directory = Path(name)
+        reader = ShardReader(directory, split, verify=False)
+        if sources:
+            _require_alike(sources[0], directory, reader.manifest)
+        for other in sources:
+            if other.reader.content_hash == reader.content_hash:
+                raise InputError(
+                    f"'{other.directory}' and '{directory}' in data hold the same rows: name them once, with the sum "
+                    "of the weights."
+                )
+        if split == "train" and not len(reader):
+            raise InputError(f"the shards in '{directory}' hold no rows to train on: give the pipeline more text.")
+        skipped = rows_to_skip(skips, directory, reader.content_hash, len(reader))
+        sources.append(Source(directory, weight, reader, skipped, split))
+    return Mixture([source for source in sources if len(source.reader)])
+
+
+def _require_alike(first: Source, directory: Path, manifest: Manifest) -> None:
+    for name, words in _ALIKE.items():
+        expected, found = getattr(first.reader.manifest, name), getattr(manifest, name)
+        if expected != found:
+            raise InputError(
+                f"shards that are mixed must have the same {words}, but '{first.directory}' has {expected} and "
+                f"'{directory}' has {found}: build them with the same tokenizer and job options."
+            )
