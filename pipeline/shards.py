@@ -6,6 +6,12 @@ Imports neither Beam nor torch. A shard is an uncompressed Arrow IPC file of row
     lengths:   list<uint16>             the lengths of the pieces packed into the row; they add up to the row
     document:  list<uint64>             file number << 40 | byte offset, for each piece: leads back to the text
 
+and on demand (options of the masked_lm job)
+
+    word_start:       list<bool>    for each token of the row, whether it begins a word; true on special tokens
+    sentence_lengths: list<uint16>  the lengths of runs of tokens that add up to the row; a run begins at each [CLS],
+                                    at the first token of each sentence, and at a [SEP] after a whole sentence
+
 in record batches of exactly ROWS_PER_BATCH rows (the last one holds the rest), so that row i lies in batch
 i // ROWS_PER_BATCH and can be read from the mapped file without touching any other. Rows keep the order of packing
 (`pipeline.packing`): by the first document in them. `pipeline.manifest` describes the directory.
@@ -13,23 +19,19 @@ i // ROWS_PER_BATCH and can be read from the mapped file without touching any ot
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from conf.errors import InputError
-from conf.files import atomic_writer, sha256_file
+from conf.files import sha256_file
 from pipeline.manifest import (
     Counts,
     Manifest,
@@ -39,7 +41,9 @@ from pipeline.manifest import (
     read_manifest,
     write_manifest,
 )
-from pipeline.packing import ROWS_PER_BLOCK, Block
+from pipeline.shard_columns import IdType, id_dtype, schema
+from pipeline.shard_writer import ROWS_PER_BATCH, ShardWriter
+from pipeline.token_flags import COLUMNS, check_columns
 from pipeline.tokenizer import tokenizer_hash
 
 __all__ = [
@@ -59,133 +63,8 @@ __all__ = [
     "write_manifest",
 ]
 
-ROWS_PER_BATCH = ROWS_PER_BLOCK
 OPEN_SHARDS = 256  # maps kept open at once: each holds a file descriptor, and 1,024 of those is a common limit
 VERIFY_THREADS = 4
-
-IdType = Literal["uint16", "uint32"]
-
-
-def id_dtype(vocab_size: int) -> IdType:
-    """The smallest type that holds every id of a vocabulary."""
-    return "uint16" if vocab_size <= 1 << 16 else "uint32"
-
-
-def schema(dtype: str) -> pa.Schema:
-    """The Arrow schema of a shard with ids of `dtype`."""
-    return pa.schema(
-        [
-            pa.field("input_ids", pa.list_(pa.from_numpy_dtype(np.dtype(dtype)))),
-            pa.field("lengths", pa.list_(pa.uint16())),
-            pa.field("document", pa.list_(pa.uint64())),
-        ]
-    )
-
-
-class _HashingFile:
-    """A binary file that hashes what passes through it, so that a shard is not read again for its checksum."""
-
-    def __init__(self, handle: BinaryIO, path: Path) -> None:
-        self._handle, self._path = handle, path
-        self.digest = hashlib.sha256()
-        self.bytes = 0
-        self.closed = False
-
-    def write(self, data: bytes) -> int:
-        view = memoryview(data)
-        try:
-            self._handle.write(view)
-        except OSError as error:  # a full disk, which names no file
-            raise OSError(error.errno, error.strerror, str(self._path)) from error
-        self.digest.update(view)
-        self.bytes += view.nbytes
-        return view.nbytes
-
-    def tell(self) -> int:
-        return self.bytes
-
-    def flush(self) -> None:
-        self._handle.flush()
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """Leaves the file to its owner, who still has to sync and rename it."""
-
-
-class ShardWriter:
-    """Writes one shard under a temporary name; `close` gives it its own.
-
-    Use it as a context manager: an error inside leaves no file. Raises ValueError for a row that is longer than
-    `row_length` or a block that would break the fixed batch size.
-    """
-
-    def __init__(self, directory: str | Path, path: str, split: Split, row_length: int, dtype: IdType) -> None:
-        self._path, self._split, self._row_length = path, split, row_length
-        self._schema = schema(dtype)
-        self._rows = self._tokens = 0
-        self._short_block = False
-        self._stack = ExitStack()
-        target = Path(directory) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self._file = _HashingFile(self._stack.enter_context(atomic_writer(target)), target)
-        self._sink = pa.PythonFile(self._file, mode="w")
-        self._arrow = pa.ipc.new_file(self._sink, self._schema)
-        self.info: ShardInfo | None = None
-
-    def write(self, block: Block) -> None:
-        """Append the rows of a block as one record batch."""
-        if self._short_block or len(block) > ROWS_PER_BATCH:
-            raise ValueError(f"every block but the last must hold {ROWS_PER_BATCH} rows, the last no more than that")
-        self._short_block = len(block) < ROWS_PER_BATCH
-        if len(block) and int(np.diff(block.row_offsets).max()) > self._row_length:
-            raise ValueError(f"a row of '{self._path}' is longer than {self._row_length} tokens")
-        columns = [
-            _list_array(block.row_offsets, block.input_ids),
-            _list_array(block.piece_offsets, block.lengths),
-            _list_array(block.piece_offsets, block.document),
-        ]
-        self._arrow.write_batch(pa.record_batch(columns, schema=self._schema))
-        self._rows += len(block)
-        self._tokens += len(block.input_ids)
-
-    def close(self) -> ShardInfo:
-        """Finish the file and give it its name."""
-        self._arrow.close()
-        self._sink.close()
-        self._stack.close()
-        self.info = ShardInfo(
-            path=self._path,
-            split=self._split,
-            rows=self._rows,
-            tokens=self._tokens,
-            bytes=self._file.bytes,
-            checksum=f"sha256:{self._file.digest.hexdigest()}",
-        )
-        return self.info
-
-    def __enter__(self) -> ShardWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            if self.info is None:
-                self.close()
-        else:
-            self._stack.__exit__(kind, error, trace)
-
-
-def _list_array(offsets: NDArray[np.int64], values: NDArray[np.generic]) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
 
 
 @dataclass(frozen=True)
@@ -213,6 +92,9 @@ class _Batch:
     lengths: NDArray[np.uint16]
     document: NDArray[np.uint64]
     pieces_at: NDArray[np.int32]
+    word_bits: NDArray[np.uint8] | None = None
+    sentence_lengths: NDArray[np.uint16] | None = None
+    sentences_at: NDArray[np.int32] | None = None
 
 
 class _MappedShard:
@@ -226,7 +108,8 @@ class _MappedShard:
             self._reader = pa.ipc.open_file(pa.py_buffer(self._map))
         except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
             raise InputError(f"the shard '{path}' cannot be read: {error}; rebuild the shards") from error
-        if self._reader.schema != schema(dtype):
+        self.columns = tuple(name for name in COLUMNS if name in self._reader.schema.names)
+        if self._reader.schema != schema(dtype, self.columns):
             found = str(self._reader.schema).replace("\n", ", ")
             raise InputError(f"the shard '{path}' must hold columns of ids in {dtype}, but holds {found}")
         if self._reader.num_record_batches != -(-info.rows // ROWS_PER_BATCH):
@@ -236,12 +119,38 @@ class _MappedShard:
     def batch(self, number: int) -> _Batch:
         found = self._batches[number]
         if found is None:
-            columns = self._reader.get_batch(number).columns
+            columns = self._reader.get_batch(number)
             (ids_at, ids), (pieces_at, lengths), (_, document) = (
-                (column.offsets.to_numpy(), column.values.to_numpy()) for column in columns
+                (column.offsets.to_numpy(), column.values.to_numpy()) for column in columns.columns[:3]
             )
-            found = self._batches[number] = _Batch(ids, ids_at, lengths, document, pieces_at)
+            found = _Batch(ids, ids_at, lengths, document, pieces_at)
+            if "word_start" in self.columns:
+                _, bits = columns["word_start"].values.buffers()
+                found = replace(found, word_bits=np.frombuffer(bits, dtype=np.uint8))
+            if "sentence_lengths" in self.columns:
+                column = columns["sentence_lengths"]
+                found = replace(
+                    found, sentence_lengths=column.values.to_numpy(), sentences_at=column.offsets.to_numpy()
+                )
+            self._batches[number] = found
         return found
+
+
+def _row_words(batch: _Batch, row: int) -> NDArray[np.bool_]:
+    """Which tokens of a row begin a word; Arrow keeps eight to a byte, the first in the lowest bit."""
+    assert batch.word_bits is not None
+    begin, end = int(batch.ids_at[row]), int(batch.ids_at[row + 1])
+    bits = np.unpackbits(batch.word_bits[begin // 8 : -(-end // 8)], bitorder="little")
+    return bits[begin % 8 : begin % 8 + end - begin].view(np.bool_)
+
+
+def _row_sentences(batch: _Batch, row: int) -> NDArray[np.bool_]:
+    """Which tokens of a row begin a run of `sentence_lengths`."""
+    assert batch.sentence_lengths is not None and batch.sentences_at is not None
+    lengths = batch.sentence_lengths[int(batch.sentences_at[row]) : int(batch.sentences_at[row + 1])]
+    starts = np.zeros(int(batch.ids_at[row + 1]) - int(batch.ids_at[row]), dtype=bool)
+    starts[np.cumsum(lengths, dtype=np.int64) - lengths] = True
+    return starts
 
 
 def verify(directory: str | Path, checksums: bool = True) -> None:
@@ -306,10 +215,19 @@ class ShardRows:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def rows(self, indices: ArrayLike) -> Rows:
-        """The rows at `indices` [R], padded with the [PAD] id. Raises IndexError outside 0 .. len(self) - 1."""
+    def require(self, columns: Sequence[str]) -> None:
+        """Raise InputError unless the shards hold the on-demand `columns`; only the first of the split is opened."""
+        if columns and self._shards:
+            self._refuse_lacking(self._map(0), self._shards[0], columns)
+
+    def rows(self, indices: ArrayLike, columns: Sequence[str] = ()) -> Rows:
+        """The rows at `indices` [R], padded with the [PAD] id, and of the on-demand `columns` those asked for.
+
+        Raises IndexError outside 0 .. len(self) - 1, and InputError for a column that the shards do not hold.
+        """
+        columns = check_columns(columns)
         numbers = np.asarray(indices, dtype=np.int64).reshape(-1)
-        found = self._locate(numbers)
+        found = self._locate(numbers, columns)
         # Plain ints: slicing with NumPy scalars costs several times the slice.
         spans = [(batch, int(batch.ids_at[i]), int(batch.ids_at[i + 1])) for batch, i in found]
         pieces = [batch.lengths[batch.pieces_at[i] : batch.pieces_at[i + 1]] for batch, i in found]
@@ -323,23 +241,40 @@ class ShardRows:
             counts = np.array([len(piece) for piece in pieces])
             ordinal = np.arange(1, counts.sum() + 1) - np.repeat(np.cumsum(counts) - counts, counts)
             segments[taken] = np.repeat(ordinal, np.concatenate(pieces))
-        return Rows(input_ids, segments)
+        marks: dict[str, NDArray[np.bool_]] = {}
+        for name in columns:
+            read = _row_words if name == "word_start" else _row_sentences
+            marks[name] = np.zeros(shape, dtype=bool)
+            if len(numbers):
+                marks[name][taken] = np.concatenate([read(batch, i) for batch, i in found])
+        return Rows(input_ids, segments, marks.get("word_start"), marks.get("sentence_lengths"))
 
     def documents(self, index: int) -> NDArray[np.uint64]:
         """The document of each piece of one row [k]: file number << 40 | byte offset in the decompressed file."""
         ((batch, i),) = self._locate(np.array([index], dtype=np.int64))
         return batch.document[batch.pieces_at[i] : batch.pieces_at[i + 1]]
 
-    def _locate(self, rows: NDArray[np.int64]) -> list[tuple[_Batch, int]]:
-        """For each of `rows` [R], the record batch it lies in and its number there."""
+    def _locate(self, rows: NDArray[np.int64], columns: Sequence[str] = ()) -> list[tuple[_Batch, int]]:
+        """For each of `rows` [R], the record batch it lies in and its number there; `columns` must be there."""
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a split of {len(self)} rows")
         shards = np.searchsorted(self._ends, rows, side="right")
         batches, places = np.divmod(rows - self._starts[shards], ROWS_PER_BATCH)
+        if columns:
+            for shard in np.unique(shards).tolist():
+                self._refuse_lacking(self._map(shard), self._shards[shard], columns)
         return [
             (self._map(shard).batch(batch), place)
             for shard, batch, place in zip(shards.tolist(), batches.tolist(), places.tolist(), strict=True)
         ]
+
+    def _refuse_lacking(self, shard: _MappedShard, info: ShardInfo, columns: Sequence[str]) -> None:
+        for name in columns:
+            if name not in shard.columns:
+                raise InputError(
+                    f"the objective needs the column '{name}', but the shard '{self._directory / info.path}' has none: "
+                    f"rebuild the shards with `python -m pipeline job=masked_lm job.{name}=true`"
+                )
 
     def _map(self, number: int) -> _MappedShard:
         found = self._open.get(number)

@@ -21,7 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
+
+from pipeline.sentences import sentence_starts
+from pipeline.token_flags import SENTENCE_END, SENTENCE_START, WORD_START, check_columns
 
 logger = logging.getLogger(__name__)
 
@@ -50,24 +53,88 @@ class TextEncoder(Protocol):
     """Turns texts into ids."""
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int64]:
-        """The ids of D texts without special tokens, one after another [T], and where each begins [D + 1]."""
+        """The ids of D texts without special tokens, one after another [T], and where each begins [D + 1].
+
+        An encoder that was made for columns of the shards marks the ids for them (see `pipeline.token_flags`).
+        """
         ...
 
 
 class PlainEncoder:
     """The library's own encoding of whole texts."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, columns: Sequence[str] = ()) -> None:
         self._tokenizer = tokenizer
+        self._columns = check_columns(columns)
+        # Without a pre-tokenizer the library takes all of a text for one word.
+        self._has_words = tokenizer.pre_tokenizer is not None
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int64]:
         """See TextEncoder."""
-        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        # The fast way keeps neither the words nor the places of tokens.
+        method = self._tokenizer.encode_batch if self._columns else self._tokenizer.encode_batch_fast
+        encodings = method(list(texts), add_special_tokens=False)
         lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(encodings))
         ids = np.fromiter(
             chain.from_iterable(encoding.ids for encoding in encodings), dtype=np.int64, count=int(lengths.sum())
         )
-        return ids, _offsets(lengths)
+        offsets = _offsets(lengths)
+        if self._columns:
+            for text, encoding, begin, end in zip(texts, encodings, offsets[:-1], offsets[1:], strict=True):
+                if begin < end:
+                    self._mark(ids[begin:end], text, encoding)
+        return ids, offsets
+
+    def _mark(self, ids: Int64, text: str, encoding: Encoding) -> None:
+        """Mark the ids of a text that has at least one, in place."""
+        if "word_start" in self._columns:
+            if self._has_words:
+                words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
+                starts = _changes(words)
+            else:
+                starts = np.array([_after_white_space(text, begin) for begin, _ in encoding.offsets])
+            starts[0] = True
+            ids[starts] |= WORD_START
+        if "sentence_lengths" in self._columns:
+            ends = np.array([end for _, end in encoding.offsets], dtype=np.int64)
+            # The last character decides: the first one of a token may be the white space before it.
+            sentence = np.searchsorted(sentence_starts(text), np.maximum(ends - 1, 0), side="right")
+            starts = _changes(np.maximum.accumulate(sentence))
+            ids[starts] |= SENTENCE_START
+            ids[np.append(starts[1:], True)] |= SENTENCE_END
+
+
+def _changes(values: Int64) -> NDArray[np.bool_]:
+    """Where a value differs from the one before it [N]; true at the first."""
+    return np.append(True, values[1:] != values[:-1])
+
+
+def _after_white_space(text: str, place: int) -> bool:
+    return text[place : place + 1].isspace() or text[max(place - 1, 0) : place].isspace()
+
+
+class SentenceEncoder:
+    """Marks the sentences for an encoder that cannot tell the places of its tokens, by encoding each one by itself.
+
+    Exact only for tokenizers that split at white space and nowhere look across.
+    """
+
+    def __init__(self, inner: TextEncoder) -> None:
+        self._inner = inner
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int64]:
+        """See TextEncoder."""
+        borders = [sentence_starts(text).tolist() for text in texts]
+        sentences = [
+            text[begin:end]
+            for text, starts in zip(texts, borders, strict=True)
+            for begin, end in zip(starts, [*starts[1:], len(text)], strict=True)
+        ]
+        ids, at = self._inner.encode(sentences)
+        filled = at[:-1] < at[1:]
+        ids[at[:-1][filled]] |= SENTENCE_START
+        ids[at[1:][filled] - 1] |= SENTENCE_END
+        return ids, at[_offsets(np.array([len(starts) for starts in borders], dtype=np.int64))]
 
 
 class _Table:
@@ -120,8 +187,9 @@ class WordCache:
     would pass `max_entries` starts anew.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_entries: int = MAX_ENTRIES) -> None:
-        self._plain = PlainEncoder(tokenizer)
+    def __init__(self, tokenizer: Tokenizer, max_entries: int = MAX_ENTRIES, *, word_start: bool = False) -> None:
+        self.word_start = word_start
+        self._plain = PlainEncoder(tokenizer, ("word_start",) if word_start else ())
         self._max_entries = max_entries
         self._parts = _Table(self._plain.encode)
         self._chunks = _Table(self._encode_parts)
@@ -182,30 +250,40 @@ class WordCache:
         return strings
 
 
-def encoder(tokenizer: Tokenizer, sample: Sequence[str], cache: WordCache | None = None) -> TextEncoder:
+def encoder(
+    tokenizer: Tokenizer, sample: Sequence[str], cache: WordCache | None = None, columns: Sequence[str] = ()
+) -> TextEncoder:
     """The fastest encoder that is exact for this tokenizer on these texts.
 
     `sample` are texts of the kind to be encoded; their first SAMPLE_CHARACTERS are compared. `cache` is one of this
-    tokenizer to go on with.
+    tokenizer to go on with. Ids are marked for `columns`. Raises ValueError for a cache with other marks.
     """
+    columns = check_columns(columns)
+    word_start = "word_start" in columns
+    if cache is not None and cache.word_start != word_start:
+        raise ValueError("a word cache goes on only with the marks that it was made for")
     if not splits_at_white_space(tokenizer):
-        return PlainEncoder(tokenizer)
+        return PlainEncoder(tokenizer, columns)
+
+    def built(cache: WordCache) -> TextEncoder:
+        return SentenceEncoder(cache) if "sentence_lengths" in columns else cache
+
     texts, left = list(PROBES), SAMPLE_CHARACTERS
     for text in sample:
         if left <= 0:
             break
         texts.append(text[:left])
         left -= len(text)
-    plain = PlainEncoder(tokenizer).encode(texts)
+    plain = PlainEncoder(tokenizer, columns).encode(texts)
     # Twice: unseen chunks and remembered ones take different ways. A share of new characters above NEW_SHARE would
     # compare the plain way with itself, so each text goes in again with all of them known.
-    trial = WordCache(tokenizer)
+    trial = built(WordCache(tokenizer, word_start=word_start))
     for _ in range(2):
         cached = trial.encode(texts + texts)
         if not all(np.array_equal(a, b) for a, b in zip(cached, _doubled(*plain), strict=True)):
             logger.warning("the word cache gives other ids than this tokenizer; it is left unused")
-            return PlainEncoder(tokenizer)
-    return cache or WordCache(tokenizer)
+            return PlainEncoder(tokenizer, columns)
+    return built(cache or WordCache(tokenizer, word_start=word_start))
 
 
 def splits_at_white_space(tokenizer: Tokenizer) -> bool:

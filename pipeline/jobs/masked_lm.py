@@ -39,6 +39,7 @@ from pipeline.report import Summary, write_report
 from pipeline.runners import Runner
 from pipeline.shards import content_hash, id_dtype, read_manifest, verify, write_manifest
 from pipeline.sources import Corpus
+from pipeline.token_flags import COLUMNS
 from pipeline.tokenizer import TOKENIZER, load_tokenizer, special_ids, tokenizer_file, tokenizer_hash
 
 logger = logging.getLogger(__name__)
@@ -56,17 +57,26 @@ class MaskedLMJob:
         row_length: places in a row, special tokens included.
         held_out_share: share of the documents that become validation rows, chosen by content.
         deduplicate: drop documents that are, after cleaning, equal to an earlier one.
+        word_start: write the column that whole-word and span masking need.
+        sentence_lengths: write the column that next-sentence and sentence-order prediction need.
     """
 
     cleaning: Any = field(default_factory=Cleaning)
     row_length: int = 128
     held_out_share: float = 0.02
     deduplicate: bool = True
+    word_start: bool = False
+    sentence_lengths: bool = False
 
     def __post_init__(self) -> None:
         if not 8 <= self.row_length <= LONGEST_ROW:
             raise InputError(f"option 'job.row_length' must lie between 8 and {LONGEST_ROW}, but is {self.row_length}")
         check_share(self.held_out_share, "job.held_out_share")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The on-demand columns of the shards."""
+        return tuple(name for name in COLUMNS if getattr(self, name))
 
     def run(self, corpus: Corpus, output: Path, tokenizer: str | None, runner: Runner) -> None:
         """Write a shard directory into `output`, which the caller has locked; go on with what is there already.
@@ -89,6 +99,7 @@ class MaskedLMJob:
             row_length=self.row_length,
             held_out_share=self.held_out_share,
             generation=plan.generation,
+            columns=self.columns,
         )
         special_ids(load_tokenizer(tokenizer))  # refuse it before any work
         tasks = [
@@ -117,6 +128,8 @@ class MaskedLMJob:
             "row_length": self.row_length,
             "held_out_share": self.held_out_share,
             "deduplicate": self.deduplicate,
+            "word_start": self.word_start,
+            "sentence_lengths": self.sentence_lengths,
         }
         return {
             "job": options,

@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all ranges of one run share. `directory` holds the tokenizer and gets the shards."""
+    """What all ranges of one run share. `directory` holds the tokenizer and gets the shards, with these `columns`."""
 
     corpus: Corpus
     cleaning: Step
@@ -58,6 +58,7 @@ class Settings:
     row_length: int
     held_out_share: float
     generation: int
+    columns: tuple[str, ...] = ()
 
     @property
     def shards(self) -> str:
@@ -80,7 +81,13 @@ class Settings:
     def identity(self, task: Task) -> str:
         """A hash of all that decides a range's shards except which of its documents are duplicates."""
         return fingerprint(
-            task.inputs, self.tokenizer_hash, self.row_length, self.held_out_share, self.generation, FORMAT_VERSION
+            task.inputs,
+            self.tokenizer_hash,
+            self.row_length,
+            self.held_out_share,
+            self.generation,
+            FORMAT_VERSION,
+            *self.columns,
         )
 
 
@@ -157,15 +164,18 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) 
         return task.range.id
     sidecar.unlink(missing_ok=True)
     sidecar.parent.mkdir(parents=True, exist_ok=True)
-    tokenizer, cache = _loaded(str(directory / TOKENIZER), settings.tokenizer_hash)
+    tokenizer, cache = _loaded(
+        str(directory / TOKENIZER), settings.tokenizer_hash, word_start="word_start" in settings.columns
+    )
     tally = _Tally()
+    dtype = id_dtype(tokenizer.get_vocab_size())
     splits: dict[Split, _Tokens] = {
-        split: _Tokens(id_dtype(tokenizer.get_vocab_size())) for split in ("train", "validation")
+        split: _Tokens(dtype, marked=bool(settings.columns)) for split in ("train", "validation")
     }
     codec: TextEncoder | None = None
     for batch in _batches(tally.count(cleaned(settings.corpus, task.range, settings.cleaning), duplicates)):
         texts = [record.text for record in batch]
-        codec = codec or encoder(tokenizer, texts, cache)
+        codec = codec or encoder(tokenizer, texts, cache, settings.columns)
         ids, offsets = codec.encode(texts)
         for record, begin, end in zip(batch, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             if begin == end:
@@ -193,24 +203,25 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) 
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(path: str, tokenizer_hash: str) -> tuple[Tokenizer, WordCache]:
+def _loaded(path: str, tokenizer_hash: str, word_start: bool) -> tuple[Tokenizer, WordCache]:
     """The tokenizer and its word cache, once per process; the hash is there to tell files apart."""
     tokenizer = load_tokenizer(path)
-    return tokenizer, WordCache(tokenizer)
+    return tokenizer, WordCache(tokenizer, word_start=word_start)
 
 
 class _Tokens:
-    """The ids of the documents of one split of a range, growing."""
+    """The ids of the documents of one split of a range, growing; `marked` ids take 32 bits until they are written."""
 
-    def __init__(self, dtype: IdType) -> None:
+    def __init__(self, dtype: IdType, marked: bool) -> None:
         self.dtype = dtype
+        self._held_as = "uint32" if marked else dtype
         self.ids: list[NDArray[np.unsignedinteger]] = []
         self.lengths: list[int] = []
         self.keys: list[int] = []
 
     def add(self, ids: NDArray[np.int64], key: int) -> None:
         """Add one document."""
-        self.ids.append(ids.astype(self.dtype))
+        self.ids.append(ids.astype(self._held_as))
         self.lengths.append(len(ids))
         self.keys.append(key)
 
@@ -274,7 +285,7 @@ def _write_shard(settings: Settings, task: Task, split: Split, tokens: _Tokens, 
     lengths = np.array(tokens.lengths, dtype=np.int64)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     path = f"{settings.shards}/{task.range.id}.{split}.arrow"
-    with ShardWriter(settings.directory, path, split, settings.row_length, tokens.dtype) as writer:
+    with ShardWriter(settings.directory, path, split, settings.row_length, tokens.dtype, settings.columns) as writer:
         blocks = assemble(
             pack(lengths, settings.row_length),
             np.concatenate(tokens.ids),
