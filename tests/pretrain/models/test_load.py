@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from conf.errors import InputError
-from pretrain.checkpoints import CheckpointFolder, RunState
+from pretrain.checkpoints import CheckpointFolder, Keep, RunState
 from pretrain.data.batching import pad_sequences
 from pretrain.models.huggingface import export_folder
 from pretrain.models.load import load_model, random_like
@@ -30,7 +30,7 @@ def write_checkpoint(run, model, tokenizer_folder, step=200):
         config={},
         files={},
     )
-    folder = CheckpointFolder(run).save(state, model.state_dict(), {}, keep_last=3)
+    folder = CheckpointFolder(run).save(state, model.state_dict(), {}, Keep(last=3))
     shutil.copy(tokenizer_folder / "tokenizer.json", run / "tokenizer.json")
     return folder
 
