@@ -1,19 +1,23 @@
 """One attention for all models: flat tokens, cut into sequences that never see each other.
 
 A batch is T tokens without a batch dimension. `AttentionLayout` says where sequences begin and end; `attention`
-computes it with one of several kernels. It imports torch and nothing else of this project but the error class.
+computes it with one of several kernels. It imports torch and nothing else of this project but dropout and the error
+class.
 
 Which kernel is right where (milliseconds in fp32 / bf16 for forward + backward, one thread of a CPU with AVX-512,
-64 rows of 128 packed with about three sequences each, 2 heads of 64):
+16 rows of 128 packed with three sequences each, 4 heads of 64):
 
-=========== ===================================================== =================
-kernel      what it is                                            CPU, ms
-=========== ===================================================== =================
-sdpa        torch's fused attention over rows with a block mask   31 / 54
-matmul      two matrix products and a softmax over the same rows  34 / 16
-varlen      flash attention on the flat tokens, CUDA only         -
-reference   a loop over sequences, for tests                      much slower
-=========== ===================================================== =================
+=========== ===================================================== ============ =================
+kernel      what it is                                            CPU, ms      with dropout 0.1
+=========== ===================================================== ============ =================
+sdpa        torch's fused attention over rows with a block mask   16 / 29      42 / 27
+matmul      two matrix products and a softmax over the same rows  18 / 8       22 / 12
+varlen      flash attention on the flat tokens, CUDA only         -            it has none
+reference   a loop over sequences, for tests                      much slower  much slower
+=========== ===================================================== ============ =================
+
+On CUDA, sdpa and matmul compute whole rows and hide the other documents by a mask, where varlen only computes the
+documents (and of a window only the tokens in it): they are for what varlen lacks, fp32 and dropout on probabilities.
 """
 
 from __future__ import annotations
@@ -22,13 +26,14 @@ import itertools
 import logging
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from conf.errors import InputError
+from pretrain.models.dropout import dropout
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +104,8 @@ class AttentionLayout:
                     mask = mask & (distance >= 0)
                 if window is not None:
                     mask = mask & (distance.abs() <= window)
-            self._masks[key] = None if bool(mask.all()) else mask
+            # Looking at the values would make the host wait for another device.
+            self._masks[key] = None if mask.device.type == "cpu" and bool(mask.all()) else mask
         return self._masks[key]
 
     def additive_mask(self, num_tokens: int, causal: bool, window: int | None, dtype: torch.dtype) -> Tensor | None:
@@ -113,28 +119,46 @@ class AttentionLayout:
         return self._masks[key]
 
 
-def choose_kernel(kernel: Kernel, device: torch.device, dtype: torch.dtype) -> Kernel:
-    """The kernel that `auto` stands for: by device and dtype alone, so that a run never changes it midway.
+def check_dropout(kernel: Kernel, dropout_p: float) -> None:
+    """Raise InputError if the named kernel has no dropout, but `dropout_p` is not 0."""
+    if kernel == "varlen" and dropout_p:
+        raise InputError(
+            f"attention_kernel=varlen has no dropout, but attention_dropout is {dropout_p}; "
+            "set attention_dropout=0 or attention_kernel=auto"
+        )
 
-    CUDA: varlen in half precision, sdpa in fp32 (which flash attention lacks). CPU: sdpa in fp32, matmul in bf16,
-    where torch's fused kernel is three times slower than plain matrix products.
+
+def choose_kernel(kernel: Kernel, device: torch.device, dtype: torch.dtype, dropout_p: float = 0.0) -> Kernel:
+    """The kernel that `auto` stands for: the fastest that can do it, by device, dtype and whether dropout acts.
+
+    CUDA: varlen in half precision; sdpa in fp32, which flash attention lacks, and with dropout, which varlen lacks.
+    CPU: sdpa in fp32; matmul in bf16, where torch's fused kernel is three times slower than plain matrix products, and
+    with dropout, for which torch has no fused kernel there.
     """
     if kernel != "auto":
         return kernel
     half = dtype in (torch.bfloat16, torch.float16)
     if device.type == "cuda":
-        return "varlen" if half else "sdpa"
-    return "matmul" if half else "sdpa"
+        return "varlen" if half and not dropout_p else "sdpa"
+    return "matmul" if half or dropout_p else "sdpa"
 
 
-_announced: set[tuple[str, str, torch.dtype]] = set()
+_announced: set[tuple[str, str, torch.dtype, bool]] = set()
 
 
-def _announce(kernel: str, device: torch.device, dtype: torch.dtype) -> None:
-    if torch.compiler.is_compiling() or (kernel, device.type, dtype) in _announced:
+# torch.compile runs this once while it traces, and so does not trace the logging itself.
+@torch.compiler.assume_constant_result
+def _announce(asked: str, kernel: str, device_type: str, dtype: torch.dtype, drops: bool) -> None:
+    """Log the kernel in use, once for each kind of call."""
+    key = (kernel, device_type, dtype, drops)
+    if key in _announced:
         return
-    _announced.add((kernel, device.type, dtype))
-    logger.info("attention kernel: %s (%s, %s)", kernel, device.type, str(dtype).removeprefix("torch."))
+    _announced.add(key)
+    why = ""
+    if asked == "auto" and kernel == "sdpa" and device_type == "cuda" and drops:
+        why = "; varlen, which is faster, has no dropout: attention_dropout=0 makes it the choice"
+    words = f"{device_type}, {str(dtype).removeprefix('torch.')}{', with dropout' if drops else ''}"
+    logger.info("attention kernel: %s (%s)%s", kernel, words, why)
 
 
 def attention(
@@ -153,8 +177,10 @@ def attention(
     evaluation). `causal`: a token sees none after it. `window`: it sees at most so many tokens to each side.
     Raises InputError where the named kernel cannot do what is asked: nothing falls back in silence.
     """
-    kernel = choose_kernel(kernel, q.device, q.dtype)
-    _announce(kernel, q.device, q.dtype)
+    asked, kernel = kernel, choose_kernel(kernel, q.device, q.dtype, dropout_p)
+    _announce(asked, kernel, q.device.type, q.dtype, dropout_p > 0.0)
+    if window is not None and window >= layout.max_seqlen - 1:
+        window = None  # the window holds every sequence: local layers share the mask of the global ones
     if kernel == "varlen":
         return _varlen(q, k, v, layout, dropout_p, causal, window)
     if kernel == "sdpa":
@@ -209,9 +235,7 @@ def _matmul(
     if mask is not None:
         scores = scores + mask
     probabilities = scores.softmax(-1)
-    if dropout_p:
-        probabilities = F.dropout(probabilities, dropout_p)
-    return _from_rows(torch.matmul(probabilities, value))
+    return _from_rows(torch.matmul(dropout(probabilities, dropout_p), value))
 
 
 def _varlen(
@@ -232,17 +256,14 @@ def _varlen(
         raise InputError(
             f"attention_kernel=varlen needs bf16 or fp16, but got {q.dtype}; train in bf16 or use attention_kernel=sdpa"
         )
-    if dropout_p:
-        raise InputError(
-            f"attention_kernel=varlen has no dropout, but attention_dropout is {dropout_p}; "
-            "set attention_dropout=0 or attention_kernel=sdpa"
-        )
+    check_dropout("varlen", dropout_p)
     from torch.nn.attention.varlen import varlen_attn  # absent from builds without CUDA in some versions
 
-    # Named only where it is not the default: torch 2.10 did not know the argument yet.
+    # (left, right), -1 for no limit: (-1, 0) is what torch calls causal, (window, 0) causal within the window.
     side = -1 if window is None else window
-    options: dict[str, Any] = {"window_size": (side, 0 if causal else side)} if causal or window is not None else {}
-    result = varlen_attn(q, k, v, layout.cu_seqlens, layout.cu_seqlens, layout.max_seqlen, layout.max_seqlen, **options)
+    bounds, longest = layout.cu_seqlens, layout.max_seqlen
+    sides = (side, 0 if causal else side)
+    result = varlen_attn(q, k, v, bounds, bounds, longest, longest, window_size=sides)
     assert isinstance(result, Tensor)  # a tuple only with return_aux
     return result
 
@@ -269,5 +290,5 @@ def _reference(
         if window is not None:
             hidden |= distance.abs() > window
         scores = scores.masked_fill(hidden.to(scores.device), -math.inf)
-        pieces.append((F.dropout(scores.softmax(-1), dropout_p) @ value).transpose(0, 1))
+        pieces.append((dropout(scores.softmax(-1), dropout_p) @ value).transpose(0, 1))
     return torch.cat(pieces)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conf.errors import InputError
-from pretrain.models.attention import Kernel
+from pretrain.models.attention import Kernel, check_dropout
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("pre", "post"),
@@ -21,12 +21,20 @@ class EncoderConfig:
     """The shape and options of an encoder; the keys of `conf/model/*.yaml` are these fields.
 
     The defaults are the modern form. BERT (Devlin et al. 2019) is norm=post, positions=learned, activation=gelu,
-    biases=true, token_types=2; ModernBERT (Warner et al. 2024, with global attention in all layers) is norm=pre,
-    positions=rope, activation=geglu, biases=false, token_types=0. Other mixtures train but have no Hugging Face class.
+    biases=true, token_types=2 (RoBERTa: 0); ModernBERT (Warner et al. 2024) is norm=pre, positions=rope,
+    activation=geglu, biases=false, token_types=0. Other mixtures train but have no Hugging Face class.
 
     `intermediate_size` is the width between the two halves of the MLP (with geglu, of each of its two factors).
-    `dropout` acts on the embeddings, the attention's output and in the MLP; `attention_dropout` on the probabilities.
-    `rope_base` is used only with positions=rope, `max_positions` limits a sequence's length in both forms.
+    `dropout` acts on the embeddings, the attention's output and in the MLP, `attention_dropout` on the probabilities;
+    `attention_output_dropout` is the one on the attention's output, where it is not `dropout`.
+    `max_positions` limits a sequence's length in both forms.
+
+    Local attention: with `local_window` a token sees at most so many tokens to each side, except in the layers whose
+    index (from 0) is a multiple of `global_every`, which see the whole sequence. `rope_base` is the base of rotary
+    positions (not used with positions=learned), `local_rope_base` that of the local layers where it is another.
+    `causal`: a token sees none after it, in every layer.
+
+    `pooler`: BERT's dense layer and tanh on a sequence's first token, which sentence objectives train.
     `attention_kernel` is a choice of speed, not of the function computed (`attention.py`).
     """
 
@@ -42,10 +50,16 @@ class EncoderConfig:
     max_positions: int = 512
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    attention_output_dropout: float | None = None
     rope_base: float = 10000.0
     layer_norm_eps: float = 1e-5
     initializer_range: float = 0.02
     attention_kernel: Kernel = "auto"
+    causal: bool = False
+    local_window: int | None = None
+    global_every: int = 1
+    local_rope_base: float | None = None
+    pooler: bool = False
 
     def __post_init__(self) -> None:
         """Raise InputError naming the first option that makes no sense."""
@@ -55,9 +69,10 @@ class EncoderConfig:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"model.{name} must be one of {', '.join(allowed)}, but is {getattr(self, name)!r}")
-        for name in ("dropout", "attention_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise InputError(f"model.{name} must be in [0, 1), but is {getattr(self, name)}")
+        for name in ("dropout", "attention_dropout", "attention_output_dropout"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value < 1.0:
+                raise InputError(f"model.{name} must be in [0, 1), but is {value}")
         for name in ("rope_base", "layer_norm_eps", "initializer_range"):
             if getattr(self, name) <= 0.0:
                 raise InputError(f"model.{name} must be above 0, but is {getattr(self, name)}")
@@ -73,6 +88,45 @@ class EncoderConfig:
                 "model.positions=rope needs an even head size (model.hidden_size / model.num_heads), "
                 f"but it is {self.head_dim}"
             )
+        check_dropout(self.attention_kernel, self.attention_dropout)
+        self._check_local_attention()
+
+    def _check_local_attention(self) -> None:
+        if self.global_every < 1:
+            raise InputError(f"model.global_every must be at least 1, but is {self.global_every}")
+        if self.local_window is None:
+            if self.global_every != 1:
+                raise InputError(
+                    f"model.global_every={self.global_every} makes the layers between local, which needs "
+                    "model.local_window (ModernBERT: 64)"
+                )
+            if self.local_rope_base is not None:
+                raise InputError(
+                    "model.local_rope_base is for local layers, but model.local_window is null; "
+                    "set both (ModernBERT: 10000 and 64) or neither"
+                )
+            return
+        if self.local_window < 1:
+            raise InputError(f"model.local_window must be at least 1 or null, but is {self.local_window}")
+        if self.global_every == 1:
+            raise InputError(
+                f"model.local_window={self.local_window} has no layer to act in, because with model.global_every=1 "
+                "all are global; set model.global_every (ModernBERT: 3) or model.local_window=null"
+            )
+        if self.local_rope_base is not None:
+            if self.positions != "rope":
+                raise InputError("model.local_rope_base needs model.positions=rope; set it to null")
+            if self.local_rope_base <= 0.0:
+                raise InputError(f"model.local_rope_base must be above 0, but is {self.local_rope_base}")
+
+    def window(self, layer: int) -> int | None:
+        """How many tokens to each side layer `layer` (from 0) sees; None means all."""
+        return None if layer % self.global_every == 0 else self.local_window
+
+    @property
+    def output_dropout(self) -> float:
+        """The dropout on the attention's output."""
+        return self.dropout if self.attention_output_dropout is None else self.attention_output_dropout
 
     @property
     def head_dim(self) -> int:
@@ -83,7 +137,9 @@ class EncoderConfig:
     def architecture(self) -> Literal["bert", "modernbert", "other"]:
         """Which Hugging Face class holds this form; "other" if none does (such a model trains but is not exported)."""
         form = (self.norm, self.positions, self.activation)
-        if form == ("post", "learned", "gelu") and self.biases:
+        if self.causal:
+            return "other"
+        if form == ("post", "learned", "gelu") and self.biases and self.local_window is None:
             return "bert"
         if form == ("pre", "rope", "geglu") and self.token_types == 0:
             return "modernbert"

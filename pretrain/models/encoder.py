@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout
@@ -22,7 +23,10 @@ def padded_vocab_size(vocab_size: int) -> int:
 
 
 class Encoder(nn.Module):
-    """Embeddings, layers, and in the pre-norm form a last LayerNorm.
+    """Embeddings, layers, and in the pre-norm form a last LayerNorm; the pooler if the configuration has one.
+
+    With `activation_checkpointing` (off until it is set) training keeps only what goes into each layer and computes
+    the layer again for its gradient: the same gradients to the bit, about a third more work, far less memory.
 
     Weights are initialised as published (`initialization.py`) from torch's global generator: seed it before.
     Raises InputError if `vocab_size` is below 1.
@@ -33,14 +37,18 @@ class Encoder(nn.Module):
         if vocab_size < 1:
             raise InputError(f"vocab_size must be at least 1, but is {vocab_size}")
         self.config, self.vocab_size = config, vocab_size
+        self.activation_checkpointing = False
         self.embeddings = Embeddings(config, padded_vocab_size(vocab_size))
-        self.rotary = RotaryPositions(config) if config.positions == "rope" else None
+        self.rotary = _rotary(config, config.rope_base) if config.positions == "rope" else None
+        local_base = config.local_rope_base or config.rope_base
+        self.local_rotary = _rotary(config, local_base) if local_base != config.rope_base else None
         self.layers = nn.ModuleList(EncoderLayer(config, index) for index in range(config.num_layers))
         self.final_norm = (
             nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=config.biases)
             if config.norm == "pre"
             else nn.Identity()
         )
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size, bias=config.biases) if config.pooler else None
         initialize(self, config)
         with torch.no_grad():
             self.embeddings.token.weight[vocab_size:] = 0.0
@@ -64,13 +72,41 @@ class Encoder(nn.Module):
                 f"{self.config.max_positions}; shorten the rows or use a model with more positions"
             )
         hidden = self.embeddings(input_ids, position_ids, token_type_ids)
-        rotary = RotaryAngles(self.rotary, position_ids) if self.rotary is not None else None
+        angles = RotaryAngles(self.rotary, position_ids) if self.rotary is not None else None
+        local = RotaryAngles(self.local_rotary, position_ids) if self.local_rotary is not None else angles
         last = len(self.layers) - 1
+        again = self.activation_checkpointing and self.training and torch.is_grad_enabled()
         for index, layer in enumerate(self.layers):
-            hidden = layer(hidden, layout, rotary, output_positions if index == last else None)
+            rotary = angles if self.config.window(index) is None else local
+            wanted = output_positions if index == last else None
+            if again:
+                hidden = checkpoint(
+                    layer, hidden, layout, rotary, wanted, use_reentrant=False, preserve_rng_state=self._draws
+                )
+            else:
+                hidden = layer(hidden, layout, rotary, wanted)
         return self.final_norm(hidden)
+
+    def pool(self, first: Tensor) -> Tensor:
+        """Hidden states of sequences' first tokens [S, hidden] -> tanh(dense) [S, hidden] (Devlin et al. 2019).
+
+        Raises InputError if the configuration has no pooler.
+        """
+        if self.pooler is None:
+            raise InputError("this encoder has no pooler; set model.pooler=true")
+        return torch.tanh(self.pooler(first))
+
+    @property
+    def _draws(self) -> bool:
+        """Whether layers draw from the generator, so that computing them again must start from its state."""
+        config = self.config
+        return max(config.dropout, config.attention_dropout, config.output_dropout) > 0.0
 
     def num_parameters(self) -> int:
         """Trained numbers, without the rows that pad the vocabulary: comparable with published counts."""
         padding = (self.embeddings.token.num_embeddings - self.vocab_size) * self.config.hidden_size
         return sum(parameter.numel() for parameter in self.parameters()) - padding
+
+
+def _rotary(config: EncoderConfig, base: float) -> RotaryPositions:
+    return RotaryPositions(config.head_dim, config.max_positions, base)

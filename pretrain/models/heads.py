@@ -1,4 +1,4 @@
-"""What is put on an encoder: the masked-LM head, and a classifier of whole sequences."""
+"""What is put on an encoder: the masked-LM head, the sentence head, and a classifier of whole sequences."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderConfig
+from pretrain.models.dropout import dropout as drop
 from pretrain.models.encoder import Encoder
 from pretrain.models.initialization import residual_deviation, truncated_normal_
 
@@ -35,12 +36,27 @@ class MaskedLanguageHead(nn.Module):
         return self.norm(F.gelu(self.dense(hidden)))
 
 
+class SentenceHead(nn.Module):
+    """Two logits from a pooled first token: BERT's next-sentence head (Devlin et al. 2019), or sentence order."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, 2)
+        truncated_normal_(self.dense.weight, config.initializer_range)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """[P, hidden] -> [P, 2]."""
+        return self.dense(pooled)
+
+
 class SequenceClassifier(nn.Module):
     """The encoder with a classifier on each sequence's first token, for fine-tuning.
 
     The encoder is copied: fine-tuning several tasks or seeds from one checkpoint leaves it as it was. The part
     between follows the published models: BERT's pooler (dense, tanh) in the post-norm form, ModernBERT's head (dense,
-    GELU, LayerNorm) in the pre-norm one; it and the classifier start fresh from torch's global generator.
+    GELU, LayerNorm) in the pre-norm one. A pooler that was pretrained is taken over as in BERT; all else of it, and
+    the classifier, starts fresh from torch's global generator.
     Raises InputError for fewer than 2 labels or a dropout outside [0, 1).
     """
 
@@ -67,6 +83,9 @@ class SequenceClassifier(nn.Module):
         for linear in (self.dense, self.classifier):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
+        pretrained, self.encoder.pooler = self.encoder.pooler, None
+        if pretrained is not None and not self.modern:
+            self.dense = pretrained
 
     def forward(
         self,
@@ -80,4 +99,4 @@ class SequenceClassifier(nn.Module):
         first = self.encoder(input_ids, position_ids, layout, token_type_ids, output_positions=starts)
         pooled = self.dense(first)
         pooled = self.norm(F.gelu(pooled)) if self.modern else torch.tanh(pooled)
-        return self.classifier(F.dropout(pooled, self.dropout, self.training))
+        return self.classifier(drop(pooled, self.dropout, self.training))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,8 @@ from conf.errors import InputError
 from conf.files import atomic_write_bytes, atomic_write_text, fsync_directory
 from pipeline.tokenizer import load_tokenizer, save_tokenizer, special_ids
 from pretrain.data.batching import pad_sequences
-from pretrain.models.huggingface_names import (
-    check_exportable,
-    config_from_huggingface,
-    config_to_huggingface,
-    from_huggingface,
-    to_huggingface,
-)
+from pretrain.models.huggingface_config import check_exportable, config_from_huggingface, config_to_huggingface
+from pretrain.models.huggingface_names import from_huggingface, has_sentence_head, to_huggingface
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.weights import SAFETENSORS, model_from_state, read_weights
 
@@ -40,7 +36,8 @@ def export_folder(model: MaskedLanguageModel, tokenizer_path: str | Path, output
 
     `tokenizer_path` is a tokenizer.json or a folder with one. `output` must not exist or be empty; the folder is
     written under a temporary name beside it and renamed when whole. `AutoModelForMaskedLM` and `AutoTokenizer` load
-    it: the tokenizer there puts [CLS] and [SEP] around a text and between two.
+    it: the tokenizer there puts [CLS] and [SEP] around a text and between two. In BERT's form a sentence head goes
+    along (`BertForPreTraining` loads it too); ModernBERT has no place for it, so there it is left out, with a warning.
     Raises InputError if no class holds the model, the tokenizer is not the model's, or `output` is taken.
     """
     check_exportable(model.config)
@@ -53,6 +50,8 @@ def export_folder(model: MaskedLanguageModel, tokenizer_path: str | Path, output
             f"the tokenizer '{tokenizer_path}' has {tokenizer.get_vocab_size()} entries, but the model was made for "
             f"{model.vocab_size}; give the tokenizer that the model was trained with"
         )
+    if model.sentence_head is not None and model.config.architecture != "bert":
+        logger.warning("ModernBERT's classes hold no sentence head: it and the pooler are left out of '%s'", output)
     output.parent.mkdir(parents=True, exist_ok=True)
     temporary = output.with_name(f".{output.name}.partial")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -104,8 +103,9 @@ def _write_tokenizer(tokenizer: Tokenizer, ids: dict[str, int], model: MaskedLan
 def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | None]:
     """Read a BERT or ModernBERT folder -> (model in evaluation mode, its tokenizer or None without tokenizer.json).
 
-    A folder of the bare encoder has no masked-LM head: it starts fresh from torch's global generator, and the log
-    says so. Raises InputError, naming the file and field or tensor, for what is missing or cannot be imported.
+    BERT's sentence head is kept with its pooler; a pooler without one is not used. A folder of the bare encoder has no
+    masked-LM head: it starts fresh from torch's global generator, and the log says so. Raises InputError, naming the
+    file and field or tensor, for what is missing or cannot be imported.
     """
     folder = Path(path)
     config_path = folder / CONFIG
@@ -117,6 +117,7 @@ def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | No
         raise InputError(f"'{config_path}' cannot be read as JSON: {error}") from error
     config, vocab_size = config_from_huggingface(raw, str(config_path))
     weights_path, tensors = read_weights(folder)
+    config = replace(config, pooler=config.architecture == "bert" and has_sentence_head(tensors))
     state, has_head, unused = from_huggingface(tensors, config, vocab_size, str(weights_path))
     model = model_from_state(config, vocab_size, state, str(weights_path), partial=not has_head)
     if not has_head:

@@ -1,4 +1,4 @@
-"""Weights and configuration under our names <-> under those of Hugging Face's BERT and ModernBERT classes.
+"""Weights under our names <-> under those of Hugging Face's BERT and ModernBERT classes.
 
 Pure functions on dictionaries: no file is touched and transformers is not imported.
 """
@@ -6,35 +6,33 @@ Pure functions on dictionaries: no file is touched and transformers is not impor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from conf.errors import InputError
 from pretrain.models.encoder import EncoderConfig, padded_vocab_size
+from pretrain.models.huggingface_config import check_exportable
 
 # Rows of these beyond the vocabulary are padding, which Hugging Face models do not have.
 _PADDED = ("encoder.embeddings.token.weight", "head.bias")
 _HEAD_PREFIX = "head."
-# What a checkpoint may hold beside the masked language model; any other name left over is an error.
+# What a checkpoint may hold beside the parts that are taken over; any other name left over is an error.
 _BERT_UNUSED = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "cls.predictions.decoder.")
 _MODERN_UNUSED = ("decoder.weight",)
-
-
-def check_exportable(config: EncoderConfig) -> None:
-    """Raise InputError if no Hugging Face class computes what this model does."""
-    if config.architecture == "other":
-        raise InputError(
-            f"no Hugging Face class holds a model with norm={config.norm}, positions={config.positions}, "
-            f"activation={config.activation}, biases={str(config.biases).lower()}, token_types={config.token_types}; "
-            "export takes BERT's form (post, learned, gelu, biases) or ModernBERT's (pre, rope, geglu, token_types=0)"
-        )
+# BERT's sentence head and the pooler below it: both or neither are taken over.
+_SENTENCE_MODULES = (
+    ("encoder.pooler", "bert.pooler.dense"),
+    ("sentence_head.dense", "cls.seq_relationship"),
+)
 
 
 def _pairs(config: EncoderConfig) -> list[tuple[str, tuple[str, ...]]]:
     """(our name, their names): several of theirs are stacked along the first axis in ours."""
-    return _bert_pairs(config) if config.architecture == "bert" else _modern_pairs(config)
+    if config.architecture != "bert":
+        return _modern_pairs(config)
+    sentence = [pair for ours, theirs in _SENTENCE_MODULES for pair in _with_bias((ours, (theirs,)), bias=True)]
+    return _bert_pairs(config) + (sentence if config.pooler else [])
 
 
 def _with_bias(module: tuple[str, tuple[str, ...]], bias: bool) -> list[tuple[str, tuple[str, ...]]]:
@@ -99,6 +97,7 @@ def _modern_pairs(config: EncoderConfig) -> list[tuple[str, tuple[str, ...]]]:
 def to_huggingface(state: Mapping[str, Tensor], config: EncoderConfig, vocab_size: int) -> dict[str, Tensor]:
     """Our state_dict -> theirs, fp32, vocabulary trimmed; the tied output matrix is left out, their classes tie it.
 
+    A sentence head and its pooler go with BERT's form (`config.pooler`); ModernBERT's classes have no place for them.
     Raises InputError if no class of theirs holds the form.
     """
     check_exportable(config)
@@ -121,8 +120,9 @@ def from_huggingface(
     """Their tensors -> (our state_dict, whether the masked-LM head was among them, names that found no use).
 
     The vocabulary is padded with zero rows as our models have them. A checkpoint without any head weight gives a state
-    without `head.*`. Raises InputError, naming `where` and the tensor, for one that is missing, has another shape
-    than the configuration says, or is unknown, and for an output matrix that is not the input embedding.
+    without `head.*`; BERT's sentence head comes with its pooler where `config.pooler` says so. Raises InputError,
+    naming `where` and the tensor, for one that is missing, has another shape than the configuration says, or is
+    unknown, and for an output matrix that is not the input embedding.
     """
     renamed = _canonical_names(tensors, config)
     pairs = _pairs(config)
@@ -159,6 +159,14 @@ def from_huggingface(
     return state, has_head, rest
 
 
+def has_sentence_head(tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a checkpoint of BERT holds a next-sentence head and the pooler below it."""
+    return all(
+        any(name.removeprefix("bert.") == f"{theirs.removeprefix('bert.')}.weight" for name in tensors)
+        for _, theirs in _SENTENCE_MODULES
+    )
+
+
 def _canonical_names(tensors: Mapping[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
     """Names as the masked-LM class writes them: old LayerNorm names, the bare encoder's missing prefix."""
     if config.architecture == "bert":
@@ -188,135 +196,3 @@ def _check_tied(tensors: Mapping[str, Tensor], config: EncoderConfig, where: str
             f"the weights in '{where}' have an output matrix '{output}' of its own; only models whose output matrix is "
             "the input embedding can be imported"
         )
-
-
-def config_to_huggingface(config: EncoderConfig, vocab_size: int, special_ids: Mapping[str, int]) -> dict[str, Any]:
-    """What goes into config.json. `special_ids` has "pad", "cls" and "sep".
-
-    Raises InputError if no class of theirs holds the form.
-    """
-    check_exportable(config)
-    shared = {
-        "vocab_size": vocab_size,
-        "hidden_size": config.hidden_size,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.intermediate_size,
-        "max_position_embeddings": config.max_positions,
-        "initializer_range": config.initializer_range,
-        "pad_token_id": special_ids["pad"],
-        "tie_word_embeddings": True,
-        "dtype": "float32",
-    }
-    if config.architecture == "bert":
-        return shared | {
-            "architectures": ["BertForMaskedLM"],
-            "model_type": "bert",
-            "hidden_act": "gelu",
-            "hidden_dropout_prob": config.dropout,
-            "attention_probs_dropout_prob": config.attention_dropout,
-            "type_vocab_size": max(config.token_types, 1),
-            "layer_norm_eps": config.layer_norm_eps,
-        }
-    rope = {"rope_type": "default", "rope_theta": config.rope_base}
-    return shared | {
-        "architectures": ["ModernBertForMaskedLM"],
-        "model_type": "modernbert",
-        "hidden_activation": "gelu",
-        "classifier_activation": "gelu",
-        "norm_eps": config.layer_norm_eps,
-        "norm_bias": config.biases,
-        "attention_bias": config.biases,
-        "mlp_bias": config.biases,
-        "classifier_bias": config.biases,
-        "decoder_bias": True,
-        "embedding_dropout": config.dropout,
-        "mlp_dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "layer_types": ["full_attention"] * config.num_layers,
-        "rope_parameters": {"full_attention": rope, "sliding_attention": rope},
-        # The same said as transformers before 5 reads it.
-        "global_attn_every_n_layers": 1,
-        "global_rope_theta": config.rope_base,
-        "local_rope_theta": config.rope_base,
-        "bos_token_id": special_ids["cls"],
-        "eos_token_id": special_ids["sep"],
-        "cls_token_id": special_ids["cls"],
-        "sep_token_id": special_ids["sep"],
-    }
-
-
-def config_from_huggingface(raw: Mapping[str, Any], where: str) -> tuple[EncoderConfig, int]:
-    """config.json -> (our configuration, vocabulary size).
-
-    Raises InputError, naming `where` and the field, for a kind of model or an option that is not ours.
-    """
-    kind = raw.get("model_type")
-    try:
-        if kind == "bert":
-            _require(raw, where, {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False})
-            return _bert_config(raw), int(raw["vocab_size"])
-        if kind == "modernbert":
-            _require(raw, where, {"hidden_activation": "gelu", "classifier_activation": "gelu", "decoder_bias": True})
-            return _modern_config(raw, where), int(raw["vocab_size"])
-    except KeyError as error:
-        raise InputError(f"'{where}' lacks the field {error}, without which the model's shape is unknown") from error
-    raise InputError(f"'{where}' has model_type {kind!r}, but only 'bert' and 'modernbert' can be imported")
-
-
-def _require(raw: Mapping[str, Any], where: str, expected: Mapping[str, Any]) -> None:
-    for field, value in expected.items():
-        if raw.get(field, value) != value:
-            raise InputError(f"'{where}' has {field} {raw[field]!r}, but only {value!r} can be imported")
-
-
-def _bert_config(raw: Mapping[str, Any]) -> EncoderConfig:
-    return EncoderConfig(
-        hidden_size=raw["hidden_size"],
-        num_layers=raw["num_hidden_layers"],
-        num_heads=raw["num_attention_heads"],
-        intermediate_size=raw["intermediate_size"],
-        norm="post",
-        positions="learned",
-        activation="gelu",
-        biases=True,
-        token_types=raw.get("type_vocab_size", 2),
-        max_positions=raw.get("max_position_embeddings", 512),
-        dropout=raw.get("hidden_dropout_prob", 0.1),
-        attention_dropout=raw.get("attention_probs_dropout_prob", 0.1),
-        layer_norm_eps=raw.get("layer_norm_eps", 1e-12),
-        initializer_range=raw.get("initializer_range", 0.02),
-    )
-
-
-def _modern_config(raw: Mapping[str, Any], where: str) -> EncoderConfig:
-    layers = raw["num_hidden_layers"]
-    every = raw.get("global_attn_every_n_layers", 3)
-    types = raw.get("layer_types") or ["sliding" if index % every else "full_attention" for index in range(layers)]
-    if set(types) != {"full_attention"}:
-        raise InputError(
-            f"'{where}' has layers with sliding-window attention, but only models with full attention in every layer "
-            "can be imported"
-        )
-    biases = {raw.get(name, False) for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias")}
-    if len(biases) > 1:
-        raise InputError(
-            f"'{where}' sets norm_bias, attention_bias, mlp_bias and classifier_bias differently, but a model here has "
-            "all or none of them"
-        )
-    rope = (raw.get("rope_parameters") or {}).get("full_attention", {})
-    if rope.get("rope_type", "default") != "default":
-        raise InputError(f"'{where}' has rope_type {rope['rope_type']!r}, but only 'default' can be imported")
-    return EncoderConfig(
-        hidden_size=raw["hidden_size"],
-        num_layers=layers,
-        num_heads=raw["num_attention_heads"],
-        intermediate_size=raw["intermediate_size"],
-        biases=biases.pop(),
-        max_positions=raw.get("max_position_embeddings", 8192),
-        dropout=raw.get("mlp_dropout", 0.0),
-        attention_dropout=raw.get("attention_dropout", 0.0),
-        rope_base=float(rope.get("rope_theta", raw.get("global_rope_theta", 160000.0))),
-        layer_norm_eps=raw.get("norm_eps", 1e-5),
-        initializer_range=raw.get("initializer_range", 0.02),
-    )

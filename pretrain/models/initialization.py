@@ -16,9 +16,9 @@ from pretrain.models.config import EncoderConfig
 from pretrain.models.layers import EncoderLayer
 
 
-def truncated_normal_(weight: Tensor, deviation: float) -> None:
-    """Fill in place from N(0, deviation^2) cut at +-2 deviations."""
-    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+def truncated_normal_(weight: Tensor, deviation: float, generator: torch.Generator | None = None) -> None:
+    """Fill in place from N(0, deviation^2) cut at +-2 deviations, from torch's global generator if none is given."""
+    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation, generator=generator)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pretrain.models.attention import AttentionLayout, attention
 from pretrain.models.config import EncoderConfig
+from pretrain.models.dropout import dropout
 
 
 class Embeddings(nn.Module):
@@ -39,7 +40,7 @@ class Embeddings(nn.Module):
                 hidden = hidden + self.token_type.weight[0]
             else:
                 hidden = hidden + self.token_type(token_type_ids)
-        return F.dropout(self.norm(hidden), self.dropout, self.training)
+        return dropout(self.norm(hidden), self.dropout, self.training)
 
 
 class RotaryPositions(nn.Module):
@@ -49,13 +50,13 @@ class RotaryPositions(nn.Module):
     part of a checkpoint.
     """
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, head_dim: int, max_positions: int, base: float) -> None:
         super().__init__()
         # On the CPU by name, so that a model made on the meta device has its table all the same. Rounded as in
         # transformers: at position 8,000 another order of the same operations moves the angle by 3e-4.
-        exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device="cpu") / config.head_dim
-        frequency = 1.0 / torch.pow(config.rope_base, exponent)
-        angles = torch.arange(config.max_positions, dtype=torch.float32, device="cpu")[:, None] * frequency
+        exponent = torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim
+        frequency = 1.0 / torch.pow(base, exponent)
+        angles = torch.arange(max_positions, dtype=torch.float32, device="cpu")[:, None] * frequency
         self._cos, self._sin = angles.cos(), angles.sin()
 
     def forward(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -88,14 +89,18 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Queries, keys and values by one fused projection, attention within sequences; `output` projects the result."""
+    """Queries, keys and values by one fused projection, attention within sequences; `output` projects the result.
 
-    def __init__(self, config: EncoderConfig) -> None:
+    The layer's index says whether it sees the whole sequence or a window (`EncoderConfig.window`).
+    """
+
+    def __init__(self, config: EncoderConfig, index: int) -> None:
         super().__init__()
         self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=config.biases)
         self.output = nn.Linear(config.hidden_size, config.hidden_size, bias=config.biases)
         self.num_heads, self.head_dim = config.num_heads, config.head_dim
         self.kernel, self.dropout = config.attention_kernel, config.attention_dropout
+        self.causal, self.window = config.causal, config.window(index)
 
     def forward(self, hidden: Tensor, layout: AttentionLayout, rotary: RotaryAngles | None) -> Tensor:
         """[T, hidden] -> the heads' results [T, hidden], before `output`."""
@@ -108,7 +113,7 @@ class SelfAttention(nn.Module):
             q, k = rotate(qk, *rotary.as_type(qkv.dtype)).unbind(1)
             v = v.squeeze(1)
         dropout_p = self.dropout if self.training else 0.0
-        return attention(q, k, v, layout, self.kernel, dropout_p).flatten(1)
+        return attention(q, k, v, layout, self.kernel, dropout_p, self.causal, self.window).flatten(1)
 
 
 class Mlp(nn.Module):
@@ -128,10 +133,10 @@ class Mlp(nn.Module):
         """[N, hidden] -> [N, hidden]."""
         if self.gated:
             first, gate = self.input(hidden).chunk(2, dim=-1)
-            inner = F.dropout(F.gelu(first) * gate, self.inner_dropout, self.training)
+            inner = dropout(F.gelu(first) * gate, self.inner_dropout, self.training)
         else:
             inner = F.gelu(self.input(hidden))
-        return F.dropout(self.output(inner), self.outer_dropout, self.training)
+        return dropout(self.output(inner), self.outer_dropout, self.training)
 
 
 class EncoderLayer(nn.Module):
@@ -140,7 +145,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: EncoderConfig, index: int) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
-        self.attention = SelfAttention(config)
+        self.attention = SelfAttention(config, index)
         # The embeddings are normalised already, so ModernBERT's first layer does not do it again.
         first = self.pre and index == 0
         self.attention_norm = (
@@ -148,7 +153,7 @@ class EncoderLayer(nn.Module):
         )
         self.mlp_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=config.biases)
         self.mlp = Mlp(config)
-        self.dropout = config.dropout
+        self.dropout = config.output_dropout
 
     def forward(
         self,
@@ -165,7 +170,7 @@ class EncoderLayer(nn.Module):
         if output_positions is not None:
             heads = heads.index_select(0, output_positions)
             hidden = hidden.index_select(0, output_positions)
-        update = F.dropout(self.attention.output(heads), self.dropout, self.training)
+        update = dropout(self.attention.output(heads), self.dropout, self.training)
         if self.pre:
             hidden = hidden + update
             return hidden + self.mlp(self.mlp_norm(hidden))

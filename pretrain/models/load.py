@@ -67,7 +67,8 @@ def random_like(loaded: LoadedModel, seed: int) -> MaskedLanguageModel:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MaskedLanguageModel(loaded.model.config, loaded.model.vocab_size).eval()
+        config = loaded.model.config
+        return MaskedLanguageModel(config, loaded.model.vocab_size, sentence_head=config.pooler).eval()
 
 
 def _latest(run_directory: Path) -> Path:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -92,14 +93,16 @@ def model_from_state(
 ) -> MaskedLanguageModel:
     """A model on the CPU in evaluation mode with the weights of `state`, copied.
 
-    With `partial`, tensors that `state` lacks are initialised from torch's global generator. Raises InputError,
-    naming `where` and the tensor, if names or shapes are not those of the model.
+    It has a sentence head if `state` has one. With `partial`, tensors that `state` lacks are initialised from torch's
+    global generator. Raises InputError, naming `where` and the tensor, if names or shapes are not those of the model.
     """
+    sentences = any(name.startswith("sentence_head.") for name in state)
+    config = replace(config, pooler=sentences)
     if partial:
-        model = MaskedLanguageModel(config, vocab_size)
+        model = MaskedLanguageModel(config, vocab_size, sentences)
     else:
         with torch.device("meta"):  # initial weights that are overwritten at once cost seconds in a large model
-            model = MaskedLanguageModel(config, vocab_size)
+            model = MaskedLanguageModel(config, vocab_size, sentences)
     own = model.state_dict()
     missing = [] if partial else sorted(set(own) - set(state))
     unknown = sorted(set(state) - set(own))
