@@ -23,7 +23,7 @@ from pretrain.evaluation.mean_classifier import MeanClassifier
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.encoder import Encoder
 from pretrain.models.heads import SequenceClassifier
-from pretrain.optim.optimizers import adamw
+from pretrain.optim.adamw import adamw
 from pretrain.optim.schedules import linear
 
 BUCKET_BATCHES = 16

@@ -1,1 +1,1 @@
-"""Optimisers and schedules: each is a plain function that a yaml names with `_target_`."""
+"""Optimisers (one a file) and schedules: each is a plain function that a yaml names with `_target_`."""
