@@ -8,13 +8,14 @@ import ctypes
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -156,6 +157,38 @@ class Group:
             dist.all_reduce(tensor, group=self._host)
         return [float(value) for value in tensor.tolist()]
 
+    def maximum(self, values: list[float]) -> list[float]:
+        """Return the largest over all ranks of each of a few numbers, in double precision. A collective call."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        if self.ranks.world_size > 1:
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._host)
+        return [float(value) for value in tensor.tolist()]
+
+    def gather(self, value: Result) -> list[Result]:
+        """Return the (picklable) values of all ranks, by rank, on every rank. A collective call."""
+        gathered: list[Any] = [value] * self.ranks.world_size
+        if self.ranks.world_size > 1:
+            dist.all_gather_object(gathered, value, group=self._host)
+        return gathered
+
+    def together(self, check: Callable[[], Result]) -> Result:
+        """Run `check` on every rank and return this rank's result, if it holds on all of them. A collective call.
+
+        Raises:
+            InputError: on every rank, with the sentence of the lowest rank whose check raised an InputError or
+                OSError, and which rank on which host that was.
+        """
+        result, sentence = None, None
+        try:
+            result = check()
+        except (InputError, OSError) as error:
+            sentence = str(error)
+        for rank, (host, said) in enumerate(self.gather((socket.gethostname(), sentence))):
+            if said is not None:
+                where = f"on rank {rank} ({host}): " if self.ranks.world_size > 1 else ""
+                raise InputError(f"{where}{said}")
+        return cast(Result, result)
+
     def from_main(self, make: Callable[[], Result]) -> Result:
         """Run `make` on rank 0 and hand its (picklable) result to every rank; so too an InputError or OSError.
 
@@ -180,11 +213,7 @@ class Group:
         Raises:
             InputError: on every rank, naming the two ranks and the first fact that differs.
         """
-        gathered: list[Any] = [None] * self.ranks.world_size
-        if self.ranks.world_size > 1:
-            dist.all_gather_object(gathered, dict(facts), group=self._host)
-        else:
-            gathered = [dict(facts)]
+        gathered = self.gather(dict(facts))
         for rank, other in enumerate(gathered[1:], start=1):
             for name in sorted({*gathered[0], *other}):
                 mine, theirs = gathered[0].get(name, "(not set)"), other.get(name, "(not set)")

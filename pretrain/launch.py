@@ -23,6 +23,8 @@ from conf.errors import InputError
 LAUNCHER_PID = "PALIMPSEST_LAUNCHER_PID"  # tells a rank whose end is its own, too
 KEPT_LINES = 40
 EXIT_PREEMPTED = 85  # saved after a signal; the marker file `requeue` lies in the run directory
+EXIT_HANG = 86  # a rank died or hung; the watchdog of every other rank has named it
+STACK_OF = "the stack of"  # begins the line before the stack of a rank that held up the others
 _EXIT_BAD_INPUT = 2
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
