@@ -29,7 +29,6 @@ MAY_CHANGE = (
     "stages.*.data",
     "stages.*.data.*",
     "stages.*.micro_batch_size",
-    "skip_rows",
     "trainer.micro_batch_size",
     "trainer.threads",
     "trainer.loader_workers",
