@@ -26,15 +26,19 @@ FORMS = {
     "bert_without_token_types": replace(BERT, token_types=0),
     "modern": MODERN,
     "modern_with_biases": replace(MODERN, biases=True),
+    "modern_local": replace(MODERN, local_window=2, global_every=3, local_rope_base=77.0),
+    "modern_local_one_base": replace(MODERN, local_window=1, global_every=2),
 }
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(70))]
 VOCAB_SIZE = len(WORDS)
 
 
-def make_model(config: EncoderConfig, vocab_size: int = VOCAB_SIZE, seed: int = 0) -> MaskedLanguageModel:
+def make_model(
+    config: EncoderConfig, vocab_size: int = VOCAB_SIZE, seed: int = 0, sentence_head: bool = False
+) -> MaskedLanguageModel:
     """A model whose every weight, norms and biases too, matters to its logits."""
     torch.manual_seed(seed)
-    model = MaskedLanguageModel(config, vocab_size).eval()
+    model = MaskedLanguageModel(config, vocab_size, sentence_head).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)

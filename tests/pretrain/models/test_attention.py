@@ -59,18 +59,20 @@ def test_kernel_in_bf16_is_within_bf16_of_the_reference(kernel):
         min_size=1,
         max_size=3,
     ),
-    kernel=st.sampled_from(["sdpa", "matmul"]),
+    kernel=st.sampled_from(["sdpa", "matmul", "reference"]),
+    causal=st.booleans(),
+    window=st.sampled_from([None, 1, 3, 100]),
     changed=st.integers(0, 10**6),
 )
-def test_changing_one_sequence_leaves_all_others_as_they_were(rows, kernel, changed):
+def test_changing_one_sequence_leaves_all_others_as_they_were(rows, kernel, causal, window, changed):
     layout = layout_of(rows, 48)
     x = qkv(48 * len(rows))
-    before = attention(*x, layout, kernel)
+    before = attention(*x, layout, kernel, causal=causal, window=window)
     spans = list(pairwise(layout.cu_seqlens.tolist()))
     start, end = spans[changed % len(spans)]
     x[:, start:end] += 1.0
     x[:, start:end] *= -3.0
-    after = attention(*x, layout, kernel)
+    after = attention(*x, layout, kernel, causal=causal, window=window)
     outside = torch.ones(len(before), dtype=torch.bool)
     outside[start:end] = False
     assert torch.equal(before[outside], after[outside])
@@ -88,6 +90,15 @@ def test_rows_filled_by_one_sequence_need_no_mask_and_give_the_same():
     assert layout.row_mask(24, causal=False, window=None) is None
     x = qkv(24)
     torch.testing.assert_close(attention(*x, layout, "sdpa"), attention(*x, layout, "reference"), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul"])
+def test_a_window_as_wide_as_the_sequences_is_no_window(kernel):
+    layout = layout_of([[5, 7], [12]], 12)
+    x = qkv(24)
+    assert torch.equal(attention(*x, layout, kernel, window=11), attention(*x, layout, kernel))
+    assert {key[2] for key in layout._masks} == {None}  # so that local layers share the global layers' mask
+    assert not torch.equal(attention(*x, layout, kernel, window=10), attention(*x, layout, kernel))
 
 
 def test_masks_are_built_once_per_layout():
@@ -118,12 +129,44 @@ def test_auto_is_decided_by_device_and_dtype():
     assert choose_kernel("reference", cuda, torch.float32) == "reference"
 
 
+@pytest.mark.parametrize(
+    ("device", "dtype", "kernel"),
+    [("cpu", torch.float32, "matmul"), ("cpu", torch.bfloat16, "matmul"), ("cuda", torch.bfloat16, "sdpa")],
+)
+def test_auto_with_dropout_is_a_kernel_that_has_it(device, dtype, kernel):
+    assert choose_kernel("auto", torch.device(device), dtype, 0.1) == kernel
+
+
 def test_the_kernel_is_logged_once(caplog, monkeypatch):
     monkeypatch.setattr(module, "_announced", set())
     with caplog.at_level(logging.INFO, logger=module.__name__):
         for _ in range(2):
             attention(*qkv(36), PACKED, "auto")
-    assert [record.getMessage() for record in caplog.records] == ["attention kernel: sdpa (cpu, float32)"]
+            attention(*qkv(36), PACKED, "auto", dropout_p=0.1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "attention kernel: sdpa (cpu, float32)",
+        "attention kernel: matmul (cpu, float32, with dropout)",
+    ]
+
+
+def test_a_slow_choice_on_cuda_is_explained(caplog, monkeypatch):
+    monkeypatch.setattr(module, "_announced", set())
+    with caplog.at_level(logging.INFO, logger=module.__name__):
+        module._announce("auto", "sdpa", "cuda", torch.bfloat16, True)  # no GPU here: as attention() would say it
+    assert caplog.records[0].getMessage() == (
+        "attention kernel: sdpa (cuda, bfloat16, with dropout); varlen, which is faster, has no dropout: "
+        "attention_dropout=0 makes it the choice"
+    )
+
+
+def test_the_kernel_is_logged_when_compiled(caplog, monkeypatch):
+    monkeypatch.setattr(module, "_announced", set())
+    compiled = torch.compile(lambda x: attention(*x, PACKED, "matmul"), backend="eager")
+    with caplog.at_level(logging.INFO, logger=module.__name__):
+        for _ in range(2):
+            torch.testing.assert_close(compiled(qkv(36)), attention(*qkv(36), PACKED, "matmul"))
+    messages = [record.getMessage() for record in caplog.records if record.name == module.__name__]
+    assert messages == ["attention kernel: matmul (cpu, float32)"]
 
 
 def test_varlen_refuses_the_cpu_and_an_unknown_kernel_is_named():
@@ -133,7 +176,7 @@ def test_varlen_refuses_the_cpu_and_an_unknown_kernel_is_named():
         attention(*qkv(36), PACKED, "flash")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": 4}])
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": 4}, {"window": 4, "causal": True}])
 def test_varlen_is_called_as_torch_declares_it(options):
     # No GPU here: shapes, devices and arguments are checked on tensors without data.
     with FakeTensorMode():
@@ -142,7 +185,7 @@ def test_varlen_is_called_as_torch_declares_it(options):
         out = attention(q, k, v, AttentionLayout(bounds, 12, 12), "auto", **options)
         assert (out.shape, out.dtype, out.device.type) == (q.shape, q.dtype, "cuda")
         with pytest.raises(InputError, match=r"has no dropout, but attention_dropout is 0\.1"):
-            attention(q, k, v, AttentionLayout(bounds, 12, 12), "auto", dropout_p=0.1)
+            attention(q, k, v, AttentionLayout(bounds, 12, 12), "varlen", dropout_p=0.1)
         with pytest.raises(InputError, match="needs bf16 or fp16"):
             attention(q.float(), k.float(), v.float(), AttentionLayout(bounds, 12, 12), "varlen")
 

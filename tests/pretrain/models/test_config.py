@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from transformers import BertConfig, BertForPreTraining, BertModel, ModernBertConfig, ModernBertForMaskedLM
 
 import conf
 from conf.errors import InputError
 from pretrain.models.encoder import Encoder, EncoderConfig
+from pretrain.models.huggingface_config import config_from_huggingface
 from pretrain.models.masked_lm import MaskedLanguageModel
 
 DIRECTORY = Path(conf.__file__).parent / "model"
@@ -35,6 +37,24 @@ def read(name: str) -> EncoderConfig:
         ({"num_layers": 0}, "model.num_layers must be at least 1"),
         ({"rope_base": 0.0}, "model.rope_base must be above 0"),
         ({"token_types": -1}, "model.token_types"),
+        ({"attention_output_dropout": 1.5}, r"model.attention_output_dropout must be in \[0, 1\), but is 1.5"),
+        (
+            {"attention_kernel": "varlen", "attention_dropout": 0.1},
+            "varlen has no dropout, but attention_dropout is 0.1",
+        ),
+        ({"global_every": 0}, "model.global_every must be at least 1"),
+        ({"global_every": 3}, "model.global_every=3 makes the layers between local, which needs model.local_window"),
+        ({"local_window": 64}, "model.local_window=64 has no layer to act in"),
+        ({"local_window": 0, "global_every": 3}, "model.local_window must be at least 1 or null, but is 0"),
+        ({"local_rope_base": 10.0}, "local_rope_base is for local layers, but model.local_window is null"),
+        (
+            {"local_rope_base": 0.0, "local_window": 64, "global_every": 3},
+            "model.local_rope_base must be above 0, but is 0.0",
+        ),
+        (
+            {"local_rope_base": 10.0, "local_window": 64, "global_every": 3, "positions": "learned"},
+            "local_rope_base needs model.positions=rope",
+        ),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(forms, change, message):
@@ -48,6 +68,16 @@ def test_the_architecture_follows_from_the_form(forms):
     assert replace(forms["bert"], biases=False).architecture == "other"
     assert replace(forms["bert"], positions="rope").architecture == "other"
     assert replace(forms["modern"], token_types=2).architecture == "other"
+    assert forms["modern_local"].architecture == "modernbert"
+    assert replace(forms["bert"], local_window=2, global_every=2).architecture == "other"
+    assert replace(forms["modern"], causal=True).architecture == "other"
+    assert replace(forms["bert"], pooler=True).architecture == "bert"
+
+
+def test_layers_are_global_at_multiples_of_global_every(forms):
+    config = replace(forms["modern"], num_layers=7, local_window=2, global_every=3)
+    assert [config.window(layer) for layer in range(7)] == [None, 2, 2, None, 2, 2, None]
+    assert {forms["modern"].window(layer) for layer in range(7)} == {None}
 
 
 def test_every_model_file_makes_a_configuration():
@@ -58,42 +88,67 @@ def test_every_model_file_makes_a_configuration():
         assert read(name).architecture == ("bert" if name.startswith("bert") else "modernbert")
 
 
-# In millions, encoder with pooler and masked-LM head: table 1 of "Well-Read Students Learn Better" (Turc et al. 2019).
-@pytest.mark.parametrize(
-    ("name", "millions"), [("tiny", 4.4), ("mini", 11.3), ("small", 29.1), ("medium", 41.7), ("base", 110.1)]
-)
-def test_bert_sizes_have_the_published_number_of_parameters(name, millions):
+SIZES = {  # as BertModel counts its parameters, and as table 1 of Turc et al. 2019 does (in millions, with the heads)
+    "tiny": (4_385_920, 4.4),
+    "mini": (11_170_560, 11.3),
+    "small": (28_763_648, 29.1),
+    "medium": (41_373_184, 41.7),
+    "base": (109_482_240, 110.1),
+    # Devlin et al. 2019 say "340M" of it.
+    "large": (335_141_888, 336.2),
+}
+
+
+def bert_config(config: EncoderConfig) -> BertConfig:
+    """Transformers' configuration of these sizes; whatever is not a size stands at its published default."""
+    return BertConfig(
+        vocab_size=30522,
+        hidden_size=config.hidden_size,
+        num_hidden_layers=config.num_layers,
+        num_attention_heads=config.num_heads,
+        intermediate_size=config.intermediate_size,
+    )
+
+
+def count(module: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_bert_has_the_published_number_of_parameters_and_that_of_transformers(name):
     config = read(f"bert_{name}")
     with torch.device("meta"):
-        count = MaskedLanguageModel(config, 30522).num_parameters()
-    assert round((count + pooler(config)) / 1e6, 1) == millions
+        encoder, theirs = Encoder(config, 30522), BertModel(bert_config(config))
+        whole = MaskedLanguageModel(config, 30522, sentence_head=True)
+        pretraining = BertForPreTraining(bert_config(config))
+    assert encoder.num_parameters() == count(theirs) == SIZES[name][0]
+    assert whole.num_parameters() == count(pretraining)
+    assert round(whole.num_parameters() / 1e6, 1) == SIZES[name][1]
 
 
-def pooler(config: EncoderConfig) -> int:
-    return config.hidden_size * (config.hidden_size + 1)
+@pytest.mark.parametrize("name", SIZES)
+def test_what_is_no_size_is_as_transformers_has_it_for_bert(name):
+    config = read(f"bert_{name}")
+    expected, vocab_size = config_from_huggingface(bert_config(config).to_dict(), "there")
+    assert vocab_size == 30522
+    assert replace(expected, pooler=True) == config
 
 
-def test_bert_base_has_the_number_of_parameters_that_bertmodel_reports():
-    config = read("bert_base")
+# The model cards and Warner et al. 2024 say 149 and 395 million.
+@pytest.mark.parametrize(("name", "parameters"), [("base", 149_655_232), ("large", 395_881_664)])
+def test_the_modern_encoders_are_modernbert_as_published(name, parameters):
+    config = read(f"encoder_{name}")
+    theirs_config = ModernBertConfig(
+        hidden_size=config.hidden_size,
+        num_hidden_layers=config.num_layers,
+        num_attention_heads=config.num_heads,
+        intermediate_size=config.intermediate_size,
+    )
     with torch.device("meta"):
-        assert Encoder(config, 30522).num_parameters() + pooler(config) == 109_482_240
-
-
-@pytest.mark.parametrize("name", ["bert_base", "bert_large", "encoder_base", "encoder_large"])
-def test_large_sizes_count_as_transformers_counts_its_own(name):
-    from transformers import AutoModelForMaskedLM, BertConfig, ModernBertConfig
-
-    config = read(name)
-    sizes = {
-        "vocab_size": 30522 if name.startswith("bert") else 50368,
-        "hidden_size": config.hidden_size,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.intermediate_size,
-    }
-    # Whatever is not a size stands at the published default of transformers' own configuration.
-    theirs_config = BertConfig(**sizes) if name.startswith("bert") else ModernBertConfig(**sizes)
-    with torch.device("meta"):
-        theirs = AutoModelForMaskedLM.from_config(theirs_config)
-        ours = MaskedLanguageModel(config, sizes["vocab_size"])
-    assert ours.num_parameters() == sum(parameter.numel() for parameter in theirs.parameters())
+        ours, theirs = MaskedLanguageModel(config, 50368), ModernBertForMaskedLM(theirs_config)
+    assert ours.num_parameters() == count(theirs) == parameters
+    expected, vocab_size = config_from_huggingface(theirs_config.to_dict(), "there")
+    assert vocab_size == 50368
+    # Their class has no figure of its own for it; ModernBERT's training configuration says 0.1.
+    assert replace(expected, attention_output_dropout=0.1) == config
+    assert (config.local_window, config.global_every, config.local_rope_base) == (64, 3, 10000.0)

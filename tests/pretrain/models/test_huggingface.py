@@ -229,11 +229,14 @@ def test_a_config_that_does_not_fit_its_weights_is_refused(tmp_path, fields, mes
         import_folder(changed_config(folder, **fields))
 
 
-def test_sliding_windows_are_refused_on_import(forms, build, tokenizer_folder, tmp_path):
-    export_folder(build(forms["modern"]), tokenizer_folder, tmp_path / "out")
-    types = ["full_attention", "sliding_attention", "full_attention"]
-    with pytest.raises(InputError, match="sliding-window attention"):
-        import_folder(changed_config(tmp_path / "out", layer_types=types))
+@pytest.mark.parametrize(
+    "types", [["sliding_attention"] * 3, ["full_attention", "sliding_attention", "full_attention", "full_attention"]]
+)
+def test_layer_types_without_a_period_are_refused_on_import(forms, build, tokenizer_folder, tmp_path, types):
+    export_folder(build(forms["modern_local"]), tokenizer_folder, tmp_path / "out")
+    changed_config(tmp_path / "out", layer_types=types, num_hidden_layers=len(types))
+    with pytest.raises(InputError, match="only models whose layer 0 and then every n-th is 'full_attention'"):
+        import_folder(tmp_path / "out")
 
 
 def test_damaged_or_missing_files_are_named(tmp_path):
