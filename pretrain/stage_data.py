@@ -5,7 +5,7 @@ Must not import deepspeed; what a stage is, is in `stages.py`, which rows it rea
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from pipeline.shards import Manifest, verify
 from pretrain.data.loader import Layout, Loader, validation_batches
 from pretrain.data.mixture import Mixture, open_mixture
 from pretrain.distributed import Group, Ranks
-from pretrain.objectives import DataFacts, MicroBatch, Objective
+from pretrain.objectives import DataFacts, Objective
 from pretrain.options import TrainerOptions
 from pretrain.stages import Data, StagePlan, plan
 from pretrain.trainer import Stage
@@ -38,7 +38,7 @@ class StageData:
     @property
     def manifest(self) -> Manifest:
         """The manifest of the stage's first shard directory; tokenizer and vocabulary are alike in all."""
-        return self.train.sources[0].reader.manifest
+        return self.train.manifest
 
     @property
     def directory(self) -> Path:
@@ -58,15 +58,11 @@ class StageData:
             workers=options.loader_workers,
             stall_seconds=options.stall_seconds,
         )
-        rows = min(options.validation_rows, len(self.held_out)) if self.held_out is not None else 0
-        validation = partial(_validation, self.held_out, self.objective, rows, layout) if rows else None
+        validation = None
+        if self.held_out is not None and options.validation_rows:
+            rows = min(options.validation_rows, len(self.held_out))
+            validation = partial(validation_batches, self.held_out, self.objective, rows, layout)
         return Stage(self.plan, layout, loader, self.train.key, validation)
-
-
-def _validation(
-    held_out: Mixture, objective: Objective, rows: int, layout: Layout
-) -> Generator[MicroBatch, None, None]:
-    yield from validation_batches(held_out, objective, rows, layout)
 
 
 def stage_plans(config: DictConfig, options: TrainerOptions) -> list[StagePlan]:
@@ -93,20 +89,14 @@ def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> l
     for stage in plans:
         name = json.dumps(stage.data)
         if name not in mixtures:
-            train = open_mixture(stage.data, split="train", skip_rows=config.skip_rows)
+            train = open_mixture(stage.data, split="train", skip=config.skip_rows)
             held_out = open_mixture(stage.data, split="validation")
-            if not len(train):
-                raise InputError(f"the shards in '{name}' hold no rows to train on: give the pipeline more text.")
             mixtures[name] = (train, held_out if len(held_out) else None)
-        train, held_out = mixtures[name]
-        reader = train.sources[0].reader
-        facts = DataFacts(
-            vocab_size=reader.manifest.vocab_size,
-            special_ids=reader.manifest.special_ids,
-            row_length=reader.row_length,
-        )
+        train, validation = mixtures[name]
+        manifest = train.manifest
+        facts = DataFacts(manifest.vocab_size, manifest.special_ids, manifest.row_length)
         objective: Objective = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
-        opened.append(StageData(stage, train, held_out, objective, facts))
+        opened.append(StageData(stage, train, validation, objective, facts))
     group.agree({f"content of the shards of stage {data.plan.number}": data.train.key for data in opened})
     _require_one_tokenizer(opened)
     return opened

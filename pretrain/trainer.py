@@ -6,7 +6,7 @@ Must not import deepspeed (see `engine.py`) or know any objective.
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,8 +20,8 @@ from pretrain.data.loader import Layout, Loader
 from pretrain.distributed import Group
 from pretrain.engine import TrainingEngine
 from pretrain.objectives import MicroBatch
-from pretrain.optim.schedules import Schedule
 from pretrain.options import TrainerOptions
+from pretrain.spikes import SpikeRule
 from pretrain.stages import StagePlan, stage_at
 
 logger = logging.getLogger(__name__)
@@ -45,13 +45,16 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage in use: its plan, its batches' split over ranks, its loader, and the key under which rows are counted."""
+    """A stage in use: its plan, its batches' split over ranks, its loader, and the key under which rows are counted.
+
+    `validation` makes this rank's share of the held-out batches anew at each call; None where there are none.
+    """
 
     plan: StagePlan
     layout: Layout
     loader: Loader
     data_key: str
-    validation: Callable[[], Generator[MicroBatch, None, None]] | None = None
+    validation: Callable[[], Iterator[MicroBatch]] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,22 +97,24 @@ class Callback:
 class Trainer:
     """A run in progress. `wants_stop` is asked on every rank before each step: whether a signal came here.
 
-    `validation` is the step and the main loss of the last validation; `recent_norms` what the rule for skipped steps
-    remembers; `flops_per_token` and `peak_flops` (of all ranks) what an MFU is computed from.
+    `schedule` is asked with the budget's position before an update, its size, and the total (see `optim.schedules`).
+
+    `validation` is the step and the main loss of the last validation; `spikes` the rule that skips steps, if there is
+    one; `flops_per_token` and `peak_flops` (of all ranks) what an MFU is computed from.
     """
 
     options: TrainerOptions
     engine: TrainingEngine
     stages: Sequence[Stage]
     loss_names: Sequence[str]
-    schedule: Schedule
+    schedule: Callable[[float, float, float], float]
     group: Group
     seed: int
     wants_stop: Callable[[], bool]
     callbacks: Sequence[Callback] = ()
     progress: Progress = field(default_factory=Progress)
     clock: Clock = field(default_factory=Clock)
-    recent_norms: list[float] = field(default_factory=list)
+    spikes: SpikeRule | None = None
     validation: tuple[int, float] | None = None
     flops_per_token: float = 0.0
     peak_flops: float | None = None
@@ -134,6 +139,16 @@ class Trainer:
         return self.options.budget
 
     @property
+    def recent_norms(self) -> list[float]:
+        """What the rule for skipped steps remembers."""
+        return self.spikes.recent if self.spikes is not None else []
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the budget is used up."""
+        return self.budget.schedule_position(self.progress, self.seconds) >= self.budget.total
+
+    @property
     def loader(self) -> Loader:
         """The loader of the stage in use."""
         return self.stage.loader
@@ -149,7 +164,7 @@ class Trainer:
         ending: Ending = "finished"
         with contextlib.ExitStack() as open_loader:
             batches = self._enter(self._stage_now(), open_loader)
-            while self.budget.schedule_position(self.progress, self.seconds) < self.budget.total:
+            while not self.is_finished:
                 if self._stage_now() is not self.stage:
                     batches = self._enter(self._stage_now(), open_loader)
                 self.in_phase("waiting for data")
@@ -197,9 +212,7 @@ class Trainer:
             ]
         )
         self.seconds = seconds
-        return Agreement(
-            dict(zip(self.loss_names, counts, strict=True)), int(tokens), bool(stop), bool(late), seconds
-        )
+        return Agreement(dict(zip(self.loss_names, counts, strict=True)), int(tokens), bool(stop), bool(late), seconds)
 
     def _step(self, micro_batches: Sequence[MicroBatch], agreed: Agreement) -> StepResult:
         self.in_phase("forward, backward and update")
