@@ -28,7 +28,7 @@ class PretrainOptions:
 
     run_dir: str = MISSING
     data: str | dict[str, float] = MISSING
-    stages: list[dict[str, Any]] | None = None
+    stages: dict[str, dict[str, Any]] | None = None
     skip_rows: str | None = None
     seed: int = 0
     ranks: int = 1

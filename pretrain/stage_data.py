@@ -123,7 +123,7 @@ def describe(opened: Sequence[StageData], total: float, unit: str) -> list[Mappi
     """Return one row a stage for the start's log and the dry run: until when, data, rows and batch sizes."""
     return [
         {
-            "stage": data.plan.number,
+            "stage": data.plan.name,
             "until": f"{data.plan.end * total:,.10g} {unit}",
             "data": ", ".join(str(source.directory) for source in data.train.sources),
             "rows": len(data.train),

@@ -20,9 +20,10 @@ _KEYS = ("share", "data", "global_batch_size", "micro_batch_size")
 
 @dataclass(frozen=True)
 class StagePlan:
-    """One stage, until the share `end` of the budget (the last one: to the end, end = 1)."""
+    """One stage, until the share `end` of the budget (the last one: to the end, end = 1). A plain run's has no name."""
 
     number: int
+    name: str
     end: float
     data: Data
     global_batch_size: int
@@ -30,36 +31,36 @@ class StagePlan:
 
 
 def plan(
-    stages: Sequence[Mapping[str, Any]] | None, data: Data, global_batch_size: int, micro_batch_size: int
+    stages: Mapping[str, Mapping[str, Any]] | None, data: Data, global_batch_size: int, micro_batch_size: int
 ) -> list[StagePlan]:
-    """Return the stages that the option `stages` describes; null means one stage. What an entry leaves out is taken
-    from the options of the whole run.
+    """Return the stages that the option `stages` describes, by name and in their order; null means one stage. What an
+    entry leaves out is taken from the options of the whole run.
 
     Raises InputError naming the stage for an unknown key, a number out of its range, or shares that do not add up to 1.
     """
     if stages is None:
-        return [StagePlan(0, 1.0, data, global_batch_size, micro_batch_size)]
-    if not isinstance(stages, Sequence) or isinstance(stages, str) or not stages:
-        raise InputError(f"stages must be null or a list of mappings with {', '.join(_KEYS)}, but is {stages!r}.")
+        return [StagePlan(0, "", 1.0, data, global_batch_size, micro_batch_size)]
+    if not isinstance(stages, Mapping) or not stages:
+        raise InputError(f"stages must be null or name -> mapping with {', '.join(_KEYS)}, but is {stages!r}.")
     made: list[StagePlan] = []
     end = 0.0
-    for number, entry in enumerate(stages):
+    for number, (name, entry) in enumerate(stages.items()):
         if not isinstance(entry, Mapping):
-            raise InputError(f"stages[{number}] must be a mapping with {', '.join(_KEYS)}, but is {entry!r}.")
+            raise InputError(f"stages.{name} must be a mapping with {', '.join(_KEYS)}, but is {entry!r}.")
         for key in entry:
             if key not in _KEYS:
-                raise InputError(f"stages[{number}] has no option '{key}': {suggestion(str(key), _KEYS)}")
+                raise InputError(f"stages.{name} has no option '{key}': {suggestion(str(key), _KEYS)}")
         share = entry.get("share")
         if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
-            raise InputError(f"stages[{number}].share must be a share of the budget in (0, 1], but is {share!r}.")
+            raise InputError(f"stages.{name}.share must be a share of the budget in (0, 1], but is {share!r}.")
         sizes = {"global_batch_size": global_batch_size, "micro_batch_size": micro_batch_size}
-        for name in sizes:
-            value = entry.get(name, sizes[name])
+        for size in sizes:
+            value = entry.get(size, sizes[size])
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"stages[{number}].{name} must be a whole number above 0, but is {value!r}.")
-            sizes[name] = value
+                raise InputError(f"stages.{name}.{size} must be a whole number above 0, but is {value!r}.")
+            sizes[size] = value
         end += share
-        made.append(StagePlan(number, end, entry.get("data", data), **sizes))
+        made.append(StagePlan(number, str(name), end, entry.get("data", data), **sizes))
     if abs(end - 1.0) > 1e-6:
         raise InputError(f"the shares of the stages must add up to 1, but add up to {end:g}.")
     return made
@@ -69,7 +70,7 @@ def check_ranks(stages: Sequence[StagePlan], world_size: int) -> None:
     """Raise InputError unless every stage's global batch is a whole number of micro-batches on every rank."""
     for stage in stages:
         if stage.global_batch_size % (stage.micro_batch_size * world_size):
-            where = "trainer" if len(stages) == 1 else f"stages[{stage.number}]"
+            where = f"stages.{stage.name}" if stage.name else "trainer"
             raise InputError(
                 f"{where}.global_batch_size must be a multiple of {where}.micro_batch_size * ranks = "
                 f"{stage.micro_batch_size} * {world_size}, but is {stage.global_batch_size}."

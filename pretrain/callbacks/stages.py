@@ -21,9 +21,8 @@ class StageLog(Callback):
         self._file.write(trainer.progress.step, {"stage": stage.plan.number, "first_sample": trainer.first_sample})
         if len(trainer.stages) > 1:
             logger.info(
-                "step %d: stage %d of %d, batches of %d rows",
+                "step %d: stage '%s', batches of %d rows",
                 trainer.progress.step,
-                stage.plan.number + 1,
-                len(trainer.stages),
+                stage.plan.name,
                 stage.plan.global_batch_size,
             )

@@ -14,7 +14,9 @@ def test_a_plain_run_is_one_stage_with_the_options_of_the_run():
 
 
 def test_a_length_curriculum_takes_what_it_does_not_say_from_the_run():
-    short, long = plan([{"share": 0.9}, {"share": 0.1, "data": "512", "micro_batch_size": 2}], "128", 64, 8)
+    short, long = plan(
+        {"short": {"share": 0.9}, "long": {"share": 0.1, "data": "512", "micro_batch_size": 2}}, "128", 64, 8
+    )
     assert (short.end, short.data, short.micro_batch_size) == (0.9, "128", 8)
     assert (long.data, long.global_batch_size, long.micro_batch_size) == ("512", 64, 2)
     assert long.end == pytest.approx(1.0)
@@ -23,12 +25,12 @@ def test_a_length_curriculum_takes_what_it_does_not_say_from_the_run():
 @pytest.mark.parametrize(
     ("stages", "sentence"),
     [
-        ([], "must be null or a list"),
-        ([{"share": 0.5}, {"share": 0.4}], "add up to 0.9"),
-        ([{"shaer": 1.0}], r"stages\[0\] has no option 'shaer': did you mean 'share'"),
-        ([{"share": 1.5}], r"stages\[0\].share must be a share of the budget"),
-        ([{"share": 1.0, "micro_batch_size": 0}], r"stages\[0\].micro_batch_size must be a whole number"),
-        ([3], r"stages\[0\] must be a mapping"),
+        ({}, "must be null or name -> mapping"),
+        ({"a": {"share": 0.5}, "b": {"share": 0.4}}, "add up to 0.9"),
+        ({"a": {"shaer": 1.0}}, "stages.a has no option 'shaer': did you mean 'share'"),
+        ({"a": {"share": 1.5}}, "stages.a.share must be a share of the budget"),
+        ({"a": {"share": 1.0, "micro_batch_size": 0}}, "stages.a.micro_batch_size must be a whole number"),
+        ({"a": 3}, "stages.a must be a mapping"),
     ],
 )
 def test_stages_that_make_none_are_refused(stages, sentence):
@@ -39,8 +41,8 @@ def test_stages_that_make_none_are_refused(stages, sentence):
 def test_a_batch_that_does_not_divide_among_ranks_names_its_stage():
     with pytest.raises(InputError, match=r"trainer.global_batch_size must be a multiple"):
         check_ranks(plan(None, "shards", 64, 8), 3)
-    stages = plan([{"share": 0.5}, {"share": 0.5, "global_batch_size": 20}], "shards", 64, 8)
-    with pytest.raises(InputError, match=r"stages\[1\].global_batch_size must be a multiple of .* = 8 \* 2, but is 20"):
+    stages = plan({"a": {"share": 0.5}, "b": {"share": 0.5, "global_batch_size": 20}}, "shards", 64, 8)
+    with pytest.raises(InputError, match=r"stages.b.global_batch_size must be a multiple of .* = 8 \* 2, but is 20"):
         check_ranks(stages, 2)
 
 
@@ -63,7 +65,9 @@ def test_the_place_of_a_step_follows_from_the_last_entry_before_it(tmp_path):
         {"step": 6, "stage": 0, "first_sample": 24},  # resumed
         {"step": 9, "stage": 1, "first_sample": 0},
     ]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 10, "first_s')
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines) + '{"step": 10, "first_s'
+    )
     found = entries(tmp_path)
     assert found == [StageEntry(0, 0, 0), StageEntry(6, 0, 24), StageEntry(9, 1, 0)]
     assert [place_of_step(found, step, [4, 2]) for step in (1, 6, 7, 9, 10, 12)] == [
