@@ -165,7 +165,7 @@ def _plain(value: Any) -> Any:
 def _refuse_auto(value: Any, option: str) -> None:
     if value == "auto":
         raise InputError(
-            f"{option} must be a value, but is 'auto', which only other libraries' wrappers of DeepSpeed know: leave the "
+            f"{option} must be a value, but is 'auto', known only to other libraries' wrappers of DeepSpeed: leave the "
             "key out for DeepSpeed's default."
         )
     if isinstance(value, dict):

@@ -108,17 +108,18 @@ def run_cases(group: Group, cases: list[Case], steps: int) -> list[dict[str, Any
     return [run_case(group, case, steps) for case in cases]
 
 
-def load_and_go_on(group: Group, states: list[FullState], cases: list[Case], step: int) -> list[dict[str, Any]]:
-    """Load each state in each case; return it as it comes out again, and one further step."""
+def load_and_go_on(
+    group: Group, states: list[FullState], pairs: list[tuple[int, Case]], step: int
+) -> list[dict[str, Any]]:
+    """For each pair load a state, by its number, in a case; return it as it comes out again, and one further step."""
     results = []
-    for state in states:
-        for case in cases:
-            engine = build(group, case, state.weights)
-            engine.load_optimizer_state(state)
-            loaded = engine.full_state()
-            figures = take_step(group, engine, case.accumulation, step)
-            results.append({"loaded": loaded, "figures": figures, "next": engine.full_state()})
-            engine.close()
+    for number, case in pairs:
+        engine = build(group, case, states[number].weights)
+        engine.load_optimizer_state(states[number])
+        loaded = engine.full_state()
+        figures = take_step(group, engine, case.accumulation, step)
+        results.append({"loaded": loaded, "figures": figures, "next": engine.full_state()})
+        engine.close()
     return results
 
 
