@@ -1,0 +1,21 @@
+"""A run goes on at any ZeRO stage and number of ranks: its state to the bit, its next losses within 1e-6."""
+
+import pytest
+
+from tests.integration.elastic_cases import STAGES, Layout, matrix, table
+
+
+def check(worlds, path):
+    found = matrix(worlds, path)
+    layouts = [Layout(world, stage) for world in worlds for stage in STAGES]
+    assert found.keys() == {(source, target) for source in layouts for target in layouts}
+    assert all(equal and away < 1e-6 for equal, away in found.values()), "\n" + table(found)
+
+
+def test_every_pair_of_stages_and_1_or_2_ranks(tmp_path):
+    check((1, 2), tmp_path)
+
+
+@pytest.mark.full
+def test_every_pair_of_stages_and_1_2_or_4_ranks(tmp_path):
+    check((1, 2, 4), tmp_path)
