@@ -1,5 +1,7 @@
 """The classifier of sequences: a copy of the encoder, first tokens, fresh weights from the seed."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -33,6 +35,24 @@ def test_the_seed_makes_the_new_weights(model):
         torch.manual_seed(seed)
         heads.append(SequenceClassifier(model.encoder, 2).classifier.weight)
     assert torch.equal(heads[0], heads[1]) and not torch.equal(heads[0], heads[2])
+
+
+def test_a_pretrained_pooler_is_taken_over_in_bert(forms, build):
+    model = build(replace(forms["bert"], pooler=True), sentence_head=True)
+    classifier = SequenceClassifier(model.encoder, 2).eval()
+    assert torch.equal(classifier.dense.weight, model.encoder.pooler.weight)
+    classifier.dense.weight.data.zero_()
+    assert model.encoder.pooler.weight.any()  # a copy
+    batch = pad_sequences([[2, 11, 3], [2, 12, 13, 3]], 0)
+    classifier(*batch).sum().backward()
+    assert all(parameter.grad is not None for parameter in classifier.parameters())
+
+
+def test_modernberts_head_replaces_a_pooler(forms, build):
+    model = build(replace(forms["modern"], pooler=True), sentence_head=True)
+    classifier = SequenceClassifier(model.encoder, 2).eval()
+    classifier(*pad_sequences([[2, 11, 3]], 0)).sum().backward()
+    assert all(parameter.grad is not None for parameter in classifier.parameters())
 
 
 def test_what_makes_no_sense_is_refused(model):

@@ -61,6 +61,27 @@ def test_a_run_its_checkpoint_and_its_export_are_the_same_model(run, model, toke
     assert load_model(tmp_path / "exported").source == "Hugging Face folder exported"
 
 
+def test_a_sentence_head_comes_back_with_its_pooler_and_only_where_it_was_trained(
+    forms, build, tokenizer_folder, tmp_path
+):
+    config = replace(forms["bert"], pooler=True)
+    for sentence_head in (True, False):
+        model = build(config, sentence_head=sentence_head)
+        model.config = config  # the trainer writes down the architecture it was given
+        write_checkpoint(tmp_path / f"run{sentence_head}", model, tokenizer_folder)
+        loaded = load_model(tmp_path / f"run{sentence_head}")
+        assert loaded.model.config.pooler == sentence_head
+        assert set(loaded.model.state_dict()) == set(model.state_dict())
+        assert torch.equal(logits(loaded.model), logits(model))
+        assert set(random_like(loaded, 1).state_dict()) == set(model.state_dict())
+
+
+def test_a_local_model_comes_back_with_its_windows(forms, build, tokenizer_folder, tmp_path):
+    model = build(forms["modern_local"])
+    write_checkpoint(tmp_path / "run", model, tokenizer_folder)
+    assert load_model(tmp_path / "run").model.config == model.config
+
+
 def test_latest_may_be_a_link(run):
     latest = run / "checkpoints" / "latest"
     latest.unlink()
