@@ -121,7 +121,7 @@ class CheckpointFolder:
 
     def __init__(self, run_dir: str | Path) -> None:
         self.path = Path(run_dir) / "checkpoints"
-        self._good: Path | None = None  # verified by this object, so never pruned before the next one is
+        self._good: Path | None = None  # known to be good, so never pruned before the next one is
 
     def steps(self) -> list[Path]:
         """Return the checkpoint folders, oldest first (whole by construction, but not yet verified)."""
@@ -130,6 +130,10 @@ class CheckpointFolder:
     def losses(self) -> dict[int, float | None]:
         """Return step -> validation loss at that step, None where it was not measured or cannot be read."""
         return {_step_of(path): _validation_of(path) for path in self.steps()}
+
+    def trust(self, step: int) -> None:
+        """Take a step's checkpoint, which the run goes on from, for good: it stays until the next one is verified."""
+        self._good = self.path / name_of(step)
 
     def save(
         self,

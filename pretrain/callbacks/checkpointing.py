@@ -59,6 +59,8 @@ class Checkpointing(Callback):
         self._held = 0.0
         self._losses: dict[int, float | None] = {}
         self._last_save = now()
+        if saved_step >= 0:
+            folder.trust(saved_step)
 
     def on_start(self, trainer: Trainer) -> None:
         """Learn which validation losses the checkpoints on disk have; save, if asked to."""
