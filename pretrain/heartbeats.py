@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 # A phase that is allowed to be long may take this many times as long as any other.
 PATIENCE = 6.0
-PATIENT_PHASES = frozenset({"starting", "checkpointing", "validation"})
+PATIENT_PHASES = ("starting", "checkpoint", "validation")  # what such a phase has in its name
 WAITING_FOR_DATA = "waiting for data"
 # How long an end by an error or a closed connection may stay unexplained: the others may be about to end likewise.
 ENDED_SECONDS, GONE_SECONDS = 2.0, 1.0
@@ -41,7 +41,7 @@ class Beat:
     @property
     def patience(self) -> float:
         """By what factor this rank may take longer than `hang_seconds`."""
-        return PATIENCE if self.first or self.phase in PATIENT_PHASES else 1.0
+        return PATIENCE if self.first or any(word in self.phase for word in PATIENT_PHASES) else 1.0
 
     def line(self) -> bytes:
         """Return the beat as one line of JSON."""

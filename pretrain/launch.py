@@ -6,6 +6,7 @@ stops the others. Must not import torch.
 """
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -21,13 +22,15 @@ from types import FrameType
 from conf.errors import InputError
 
 LAUNCHER_PID = "PALIMPSEST_LAUNCHER_PID"  # tells a rank whose end is its own, too
-KEPT_LINES = 40
+KEPT_LINES = 400
+SHOWN_LINES = 40
 EXIT_PREEMPTED = 85  # saved after a signal; the marker file `requeue` lies in the run directory
 EXIT_HANG = 86  # a rank died or hung; the watchdog of every other rank has named it
 STACK_OF = "the stack of"  # begins the line before the stack of a rank that held up the others
 _EXIT_BAD_INPUT = 2
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
+_ONE_PRESS_SECONDS = 1.0
 
 
 @dataclass
@@ -72,9 +75,11 @@ def rank_environment(base: Mapping[str, str], rank: int, ranks: int, port: int) 
 def run_ranks(commands: Sequence[Sequence[str]]) -> int:
     """Run one command for each local rank to its end and return the exit code of the whole.
 
-    0 if every rank ended with 0; EXIT_PREEMPTED if they saved after a signal; else the code of the rank that failed
-    first (128 + n if signal n killed it), whose last lines are then shown on stderr. Rank 0 writes straight to our
-    terminal.
+    0 if every rank ended with 0; EXIT_PREEMPTED if they saved after a signal; EXIT_HANG if they named a rank that held
+    them up; else the code of the rank that failed first (128 + n if signal n killed it), whose last lines are then
+    shown on stderr. Rank 0 writes straight to our terminal. SIGINT, SIGTERM and SIGUSR2 go on to the ranks.
+
+    Raises KeyboardInterrupt for a second Ctrl-C: what they are doing is then given up.
     """
     if not commands:
         raise InputError("ranks must be at least 1, but is 0.")
@@ -112,7 +117,14 @@ def _drain(stream: Iterator[bytes], lines: deque[str]) -> None:
 
 @contextlib.contextmanager
 def _forwarded_signals(processes: Sequence[_Process]) -> Iterator[None]:
+    interrupted = math.inf
+
     def forward(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        if number == signal.SIGINT:
+            if time.monotonic() - interrupted > _ONE_PRESS_SECONDS:
+                raise KeyboardInterrupt
+            interrupted = min(interrupted, time.monotonic())
         for process in processes:
             if process.popen.poll() is None:
                 process.popen.send_signal(number)
@@ -147,14 +159,41 @@ def _report(failed: _Process, processes: Sequence[_Process]) -> int:
                 for process in processes[1:]:
                     process.popen.wait(_GRACE_SECONDS)
                 return code
+    if code < 0 or code == EXIT_HANG:
+        _let_the_others_speak(failed, processes)
+    if code == EXIT_HANG:
+        _show_who_hung(processes)
+        return code
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     if failed.rank == 0:
         tail = "its last lines are above"
     else:
         time.sleep(0.2)  # the reader thread may hold the last lines
-        tail = "its last lines:\n" + "\n".join(f"    {line}" for line in failed.lines)
+        tail = "its last lines:\n" + "\n".join(f"    {line}" for line in list(failed.lines)[-SHOWN_LINES:])
     print(f"error: rank {failed.rank} of {len(processes)} {how}; the others were stopped; {tail}", file=sys.stderr)
     return 128 - code if code < 0 else code
+
+
+def _let_the_others_speak(failed: _Process, processes: Sequence[_Process]) -> None:
+    """Give the watchdogs of the other ranks the time to say who is lost, until rank 0 has."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < deadline and processes[0].popen.poll() is None:
+        time.sleep(_POLL_SECONDS)
+    time.sleep(4 * _POLL_SECONDS)  # the reader threads may hold the last lines
+
+
+def _show_who_hung(processes: Sequence[_Process]) -> None:
+    """Show what the ranks whose output we keep said: the sentence, unless rank 0 has, and the culprits' stacks."""
+    said = processes[0].popen.poll() == EXIT_HANG
+    for process in processes[1:]:
+        lines = list(process.lines)
+        sentences = [line for line in lines if line.startswith("error: ")]
+        if sentences and not said:
+            said = True
+            print(sentences[-1], file=sys.stderr)
+        stack = next((number for number, line in enumerate(lines) if line.startswith(STACK_OF)), len(lines))
+        for line in lines[stack:]:
+            print(line, file=sys.stderr)
 
 
 def _stop(processes: Sequence[_Process]) -> None:

@@ -1,46 +1,54 @@
-"""What one sees of a run: metrics.jsonl, TensorBoard, and a progress line. Must not import deepspeed.
+"""What one sees of a run: metrics.jsonl, TensorBoard, whoever else wants the figures, and a progress line.
 
-The loss of a line is the mean over the targets of all steps since the line before. Reading it waits for the device
-and the other ranks, so that happens once a log interval only.
+Losses of a line are means over the targets of all steps since the line before, steps that were skipped left out.
+Reading them waits for the device and the other ranks, so that happens once a log interval only. Must not import
+deepspeed.
 """
 
 import contextlib
 import json
 import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from conf.errors import InputError
 from conf.files import atomic_write_text
 from conf.progress import progress
-from pretrain.callbacks.throughput import Throughput
+from pretrain.callbacks.nonfinite import explain
+from pretrain.callbacks.throughput import Throughput, TimeLeft
 from pretrain.trainer import Callback, Ending, StepResult, Trainer
 
 METRICS = "metrics.jsonl"
+Listener = Callable[[int, Mapping[str, Any]], None]
 
 
 class MetricsFile:
-    """`metrics.jsonl` and TensorBoard of one run; only rank 0 has one.
+    """`metrics.jsonl` and TensorBoard of one run; only rank 0 has one. `listeners` are handed the same figures.
 
     A resumed run goes on at `step`: lines of later steps, which the run before wrote and then lost, are removed.
     """
 
-    def __init__(self, run_dir: Path, step: int) -> None:
+    def __init__(self, run_dir: Path, step: int, listeners: Sequence[Listener] = ()) -> None:
         path = run_dir / METRICS
         if path.exists():
             atomic_write_text(path, "".join(_lines_up_to(path, step)))
         self._file = path.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=step + 1 if step else None)
+        self._listeners = listeners
 
-    def write(self, step: int, values: dict[str, Any]) -> None:
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append one line; a number also becomes a TensorBoard scalar."""
         self._file.write(json.dumps({"step": step, **values}) + "\n")
         self._file.flush()
         for name, value in values.items():
             self._board.add_scalar(name, value, step)
+        for listener in self._listeners:
+            listener(step, values)
 
     def close(self) -> None:
         """Flush and close both."""
@@ -57,61 +65,122 @@ def _lines_up_to(path: Path, step: int) -> list[str]:
     return kept
 
 
+def memory_gib(device: torch.device) -> float:
+    """Return the memory this rank needs, in GiB: the peak of its GPU, or what the process holds on a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    return float(psutil.Process().memory_info().rss / 2**30)
+
+
+class LossSums:
+    """Losses by name, added up on the device over the steps that changed the weights."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, torch.Tensor] = {}
+        self._counts: dict[str, float] = {}
+
+    def add(self, losses: Mapping[str, torch.Tensor], counts: Mapping[str, float]) -> None:
+        """Add this rank's sums and the weights they are over (of all ranks). Waits for nothing."""
+        for name, loss in losses.items():
+            self._sums[name] = self._sums[name] + loss if name in self._sums else loss
+            self._counts[name] = self._counts.get(name, 0.0) + counts[name]
+
+    def take(self, add_up: Callable[[list[float]], list[float]]) -> dict[str, float]:
+        """Return the means by name and begin anew; `add_up` sums over the ranks. Empty if no step was added."""
+        if not self._sums:
+            return {}
+        names = list(self._sums)
+        totals = add_up(torch.stack([self._sums[name].double() for name in names]).tolist())
+        means = {name: total / max(self._counts[name], 1.0) for name, total in zip(names, totals, strict=True)}
+        self._sums, self._counts = {}, {}
+        return means
+
+
 class Metrics(Callback):
     """Writes a line every `log_every` steps and keeps the progress line."""
 
     def __init__(self, file: MetricsFile | None) -> None:
         self._file = file
-        self._targets = 0.0
-        self._loss_sum: torch.Tensor | None = None
+        self._losses = LossSums()
+        self._logged_step = -1
         self._shown = contextlib.ExitStack()
 
     def on_start(self, trainer: Trainer) -> None:
         """Start the progress line."""
+        self._logged_step = trainer.progress.step
         self._throughput = Throughput(trainer.clock, trainer.progress.tokens)
+        total = trainer.budget.total
+        self._left = TimeLeft(total, self._position(trainer), trainer.clock.elapsed())
         if self._file is not None:
-            self._bar = self._shown.enter_context(progress("training", trainer.options.max_steps))
+            self._bar = self._shown.enter_context(progress("training", total))
 
     def on_step(self, trainer: Trainer, result: StepResult) -> None:
         """Add the step up; every `log_every` steps, write."""
-        self._targets += result.targets
-        self._loss_sum = result.loss_sum if self._loss_sum is None else self._loss_sum + result.loss_sum
+        if result.skipped is None:
+            self._losses.add(result.losses, result.counts)
         if trainer.progress.step % trainer.options.log_every == 0:
             self._log(trainer)
 
     def on_end(self, trainer: Trainer, ending: Ending) -> None:
         """Write what is left and end the progress line."""
-        if self._loss_sum is not None:
+        if trainer.progress.step != self._logged_step:
             self._log(trainer)
         self._shown.close()
 
+    @staticmethod
+    def _position(trainer: Trainer) -> float:
+        return trainer.budget.schedule_position(trainer.progress, trainer.clock.elapsed())
+
     def _log(self, trainer: Trainer) -> None:
-        assert self._loss_sum is not None
-        (loss_sum,) = trainer.group.sum([float(self._loss_sum)])
-        norm = trainer.engine.gradient_norm()
-        loss = loss_sum / max(self._targets, 1.0)
-        self._targets, self._loss_sum = 0.0, None
-        if not math.isfinite(loss):  # known to all ranks, so all stop
-            raise InputError(
-                f"the loss became {loss} by step {trainer.progress.step}: lower optimizer.lr or lengthen the warm-up, "
-                "and start again from the last checkpoint or in another run_dir"
-            )
+        means = self._losses.take(trainer.group.sum)
+        for name, loss in means.items():
+            if not math.isfinite(loss):  # known to all ranks, so all stop
+                raise InputError(_nonfinite_sentence(trainer, name, loss))
+        now = trainer.progress
+        rate = self._throughput.measure(now.tokens)
+        waited, memory = trainer.group.maximum(
+            [trainer.loader.waited() / self._throughput.seconds, memory_gib(trainer.engine.device)]
+        )
+        self._logged_step = now.step
         if self._file is None:
             return
-        now, last = trainer.progress, trainer.options.max_steps
-        rate = self._throughput.measure(now.tokens)
-        values = {
-            "loss": loss,
-            "learning_rate": trainer.engine.learning_rate(),
-            "gradient_norm": norm,
-            "tokens_per_second": rate,
-            "tokens": now.tokens,
-            "elapsed": trainer.clock.elapsed(),
-        }
+        values: dict[str, float] = {("loss" if i == 0 else name): loss for i, (name, loss) in enumerate(means.items())}
+        values["learning_rate"] = trainer.engine.learning_rate()
+        if math.isfinite(norm := trainer.engine.gradient_norm()):  # that of a skipped step may not be
+            values["gradient_norm"] = norm
+        if (scale := trainer.engine.loss_scale()) is not None:
+            values["loss_scale"] = scale
+        values |= {"tokens_per_second": rate, "tokens": now.tokens, "elapsed": trainer.clock.elapsed()}
+        if trainer.peak_flops and trainer.flops_per_token:
+            values["mfu"] = trainer.flops_per_token * rate / trainer.peak_flops
+        values |= {"data_wait": min(waited, 1.0), "memory_gib": memory, "skipped": now.skipped}
         self._file.write(now.step, values)
-        left = (last - now.step) * now.tokens / max(now.step, 1) / max(rate, 1e-9)
-        self._bar.update(
-            now.step,
-            f"loss {loss:.3f}, rate {values['learning_rate']:.2e}, {rate:,.0f} tokens/s, "
-            f"{int(left) // 60}:{int(left) % 60:02d} left",
-        )
+        position = self._position(trainer)
+        self._bar.update(position, describe(values), self._left.estimate(position, trainer.clock.elapsed()))
+
+
+def describe(values: Mapping[str, float]) -> str:
+    """Return the figures of a line in words, for people."""
+    parts = []
+    if "loss" in values:
+        parts.append(f"loss {values['loss']:.3f}")
+    parts.append(f"rate {values['learning_rate']:.2e}")
+    parts.append(f"{values['tokens_per_second']:,.0f} tokens/s")
+    if "mfu" in values:
+        parts.append(f"MFU {values['mfu']:.1%}")
+    parts.append(f"waits for data {values['data_wait']:.0%}")
+    parts.append(f"{values['memory_gib']:.1f} GiB")
+    if values["skipped"]:
+        parts.append(f"{values['skipped']:,.0f} skipped")
+    return ", ".join(parts)
+
+
+def _nonfinite_sentence(trainer: Trainer, name: str, loss: float) -> str:
+    if trainer.options.find_nonfinite:
+        where = explain(trainer)
+    else:
+        where = "trainer.find_nonfinite=true names the module where it arises"
+    return (
+        f"the loss '{name}' became {loss} by step {trainer.progress.step}: lower optimizer.lr or lengthen the warm-up, "
+        f"and start again from the last checkpoint or in another run_dir ({where})"
+    )

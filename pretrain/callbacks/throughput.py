@@ -31,14 +31,28 @@ class Clock:
 
 
 class Throughput:
-    """Tokens per second since it was last asked."""
+    """Tokens per second since it was last asked; `seconds` is how long ago that was, pauses left out."""
 
     def __init__(self, clock: Clock, tokens: int) -> None:
-        self._clock, self._tokens, self._seconds = clock, tokens, clock.training()
+        self._clock, self._tokens, self._at = clock, tokens, clock.training()
+        self.seconds = 0.0
 
     def measure(self, tokens: int) -> float:
         """Return the rate since the last call, given the count of tokens now."""
-        seconds = self._clock.training()
-        rate = (tokens - self._tokens) / max(seconds - self._seconds, 1e-9)
-        self._tokens, self._seconds = tokens, seconds
+        now = self._clock.training()
+        self.seconds = max(now - self._at, 1e-9)
+        rate = (tokens - self._tokens) / self.seconds
+        self._tokens, self._at = tokens, now
         return rate
+
+
+class TimeLeft:
+    """How long the rest of the work takes at the mean speed of this session, whatever unit the work is in."""
+
+    def __init__(self, total: float, position: float, seconds: float) -> None:
+        self._total, self._first, self._start = total, position, seconds
+
+    def estimate(self, position: float, seconds: float) -> float | None:
+        """Return the seconds left, given the position and the time now; None before the first progress."""
+        done, taken = position - self._first, seconds - self._start
+        return max(0.0, self._total - position) * taken / done if done > 0 and taken > 0 else None

@@ -1,10 +1,10 @@
-"""The loss on held-out rows: a fixed number of rows, with masks that never change. Must not import deepspeed."""
+"""The losses on held-out rows: a fixed number of rows, with masks that never change. Must not import deepspeed."""
 
 import logging
-from collections.abc import Callable, Iterator
+
+import torch
 
 from pretrain.callbacks.metrics import MetricsFile
-from pretrain.objectives import MicroBatch
 from pretrain.trainer import Callback, Ending, StepResult, Trainer
 
 logger = logging.getLogger(__name__)
@@ -13,13 +13,11 @@ logger = logging.getLogger(__name__)
 class Validation(Callback):
     """Measures every `validation_every` steps and at the end, unless `measured_step` has already been.
 
-    `batches` yields this rank's share of the rows, anew at each call.
+    The rows are those of the stage in use; without any nothing is measured.
     """
 
-    def __init__(
-        self, batches: Callable[[], Iterator[MicroBatch]], file: MetricsFile | None, measured_step: int
-    ) -> None:
-        self._batches, self._file, self._last_step = batches, file, measured_step
+    def __init__(self, file: MetricsFile | None, measured_step: int) -> None:
+        self._file, self._last_step = file, measured_step
 
     def on_step(self, trainer: Trainer, result: StepResult) -> None:
         """Measure, if it is time."""
@@ -33,14 +31,25 @@ class Validation(Callback):
             self._measure(trainer)
 
     def _measure(self, trainer: Trainer) -> None:
-        self._last_step = trainer.progress.step
+        if trainer.stage.validation is None:
+            return
+        step = self._last_step = trainer.progress.step
+        names = trainer.loss_names
+        counts = dict.fromkeys(names, 0.0)
+        sums = torch.zeros(len(names), dtype=torch.float64, device=trainer.engine.device)
         with trainer.clock.paused():
-            targets, total = 0.0, 0.0
-            for micro_batch in self._batches():
-                targets += micro_batch.targets
-                total += float(trainer.engine.evaluate(micro_batch.batch))
-            targets, total = trainer.group.sum([targets, total])
+            for micro_batch in trainer.stage.validation():
+                trainer.in_phase("validation")  # each batch is progress
+                losses = trainer.engine.evaluate(micro_batch.batch)
+                sums += torch.stack([losses[name].double() for name in names])
+                for name in names:
+                    counts[name] += micro_batch.counts[name]
+            totals = trainer.group.sum([*sums.tolist(), *counts.values()])
+        means = {name: totals[i] / max(totals[i + len(names)], 1.0) for i, name in enumerate(names)}
+        main = names[0]
+        trainer.validation = (step, means[main])
         if self._file is not None:
-            loss = total / max(targets, 1.0)
-            self._file.write(trainer.progress.step, {"validation_loss": loss})
-            logger.info("step %d: validation loss %.4f", trainer.progress.step, loss)
+            values = {"validation_loss" if name == main else f"validation_{name}": loss for name, loss in means.items()}
+            self._file.write(step, values)
+            said = ", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in values.items())
+            logger.info("step %d: %s", step, said)
