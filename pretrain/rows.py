@@ -1,0 +1,222 @@
+"""`python -m pretrain.rows run_dir=... step=1234`: which rows a step learned from, and the documents they came from.
+
+Everything is computed anew from the run's configuration: nothing was recorded while it trained. Must not import torch.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from conf.command import command
+from conf.errors import InputError
+from pipeline.records import split_document_key
+from pipeline.tokenizer import load_tokenizer
+from pretrain.data.mixture import Mixture, Picked, open_mixture
+from pretrain.stages import StagePlan, check_ranks, entries, place_of_step, plan
+
+METRICS, PROVENANCE = "metrics.jsonl", "provenance.json"
+
+
+@dataclass
+class RowsOptions:
+    """Options of `conf/rows.yaml`."""
+
+    run_dir: str = MISSING
+    step: int = MISSING
+    format: Literal["table", "jsonl"] = "table"
+    text: bool = False
+    ranks: int | None = None
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One row of a step: its place in the global batch, who got it, where it lies, and what is packed into it.
+
+    `weight` is 0 for a row on the run's skip list. `documents` are the file and the byte offset (decompressed) of the
+    document that each piece of the row is of; `text` is the pieces' text, None where it was not asked for.
+    """
+
+    step: int
+    place: int
+    rank: int
+    micro_step: int
+    data: str
+    content_hash: str
+    row: int
+    visit: int
+    weight: int
+    documents: list[dict[str, str | int]]
+    text: list[str] | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run directory says of the order of its rows."""
+
+    directory: Path
+    plans: list[StagePlan]
+    seed: int
+    ranks: int
+    skip_rows: str | None
+    log_every: int
+
+
+@command("rows", schema=RowsOptions, directory="run_dir")
+def main(config: DictConfig) -> None:
+    """Print the rows of `config.step`; see `conf/rows.yaml`."""
+    run = read_run(Path(config.run_dir))
+    rows = rows_of_step(run, config.step, ranks=config.ranks, text=config.text)
+    lines = (json.dumps(_record(row), ensure_ascii=False) for row in rows) if config.format == "jsonl" else table(rows)
+    for line in lines:
+        print(line)
+
+
+def read_run(directory: Path) -> Run:
+    """Read a run's options. Raises InputError if the directory is not that of a run."""
+    path = directory / "config.yaml"
+    if not path.is_file():
+        raise InputError(f"run_dir must be the directory of a run of `python -m pretrain`, but '{path}' is not there.")
+    try:
+        options: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        trainer = options["trainer"]
+        sizes = trainer["global_batch_size"], trainer["micro_batch_size"]
+        return Run(
+            directory=directory,
+            plans=plan(options.get("stages"), options["data"], *sizes),
+            seed=options["seed"],
+            ranks=options["ranks"],
+            skip_rows=options.get("skip_rows"),
+            log_every=trainer["log_every"],
+        )
+    except (OmegaConfBaseException, YAMLError, KeyError, TypeError, OSError) as error:
+        raise InputError(
+            f"'{path}' must hold the options of a run of `python -m pretrain`, but something is wrong with it: {error}."
+        ) from error
+
+
+def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = False) -> list[StepRow]:
+    """Return the rows of step `step` (from 1) of a run, in the order of the global batch.
+
+    Raises InputError for a step that the run has not had, for shards that are no longer what it read, and for `ranks`
+    that its batches cannot be dealt to.
+    """
+    reached = _last_step_logged(run.directory) + run.log_every
+    if step > reached:
+        raise InputError(
+            f"step must be one that the run in '{run.directory}' has made, at most {reached}, but is {step}."
+        )
+    ranks = ranks if ranks is not None else run.ranks
+    if ranks < 1:
+        raise InputError(f"ranks must be at least 1, but is {ranks}.")
+    check_ranks(run.plans, ranks)
+    number, first_sample = place_of_step(entries(run.directory), step, [stage.global_batch_size for stage in run.plans])
+    stage = run.plans[number]
+    mixture = open_mixture(stage.data, skip=run.skip_rows)
+    _require_unchanged(run.directory, mixture)
+    picked = mixture.pick(run.seed, first_sample, stage.global_batch_size)
+    used = mixture.used(picked)
+    texts = _texts(mixture, picked) if text else [None] * len(picked.rows)
+    rows = []
+    for place in range(stage.global_batch_size):
+        micro_step, rank = divmod(place // stage.micro_batch_size, ranks)
+        source = mixture.sources[picked.source[place]]
+        row = int(picked.rows[place])
+        rows.append(
+            StepRow(
+                step=step,
+                place=place,
+                rank=rank,
+                micro_step=micro_step,
+                data=str(source.directory),
+                content_hash=source.reader.content_hash,
+                row=row,
+                visit=int(picked.visits[place]),
+                weight=int(used[place]),
+                documents=_documents(source.reader.manifest.sources, source.reader.documents(row).tolist()),
+                text=texts[place],
+            )
+        )
+    return rows
+
+
+def _last_step_logged(directory: Path) -> int:
+    """Return the last step in a run's metrics (a run may have made up to a log interval more)."""
+    last = 0
+    path = directory / METRICS
+    if not path.is_file():
+        raise InputError(f"the run in '{directory}' must have made a step, but has no {METRICS}.")
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):  # the last may be cut off by a kill
+                last = max(last, int(json.loads(line)["step"]))
+    return last
+
+
+def _require_unchanged(directory: Path, mixture: Mixture) -> None:
+    """Raise InputError if the run did not read these very shards, by the hashes in its provenance."""
+    path = directory / PROVENANCE
+    if not path.is_file():
+        return
+    read = set(json.loads(path.read_text(encoding="utf-8"))["inputs"].values())
+    for source in mixture.sources:
+        if source.reader.content_hash not in read:
+            raise InputError(
+                f"the shards in '{source.directory}' must be those that the run in '{directory}' read, but their "
+                "content hash is another: they were rebuilt since, and its rows are gone."
+            )
+
+
+def _documents(sources: Sequence[dict[str, Any]], keys: Sequence[int]) -> list[dict[str, str | int]]:
+    found: list[dict[str, str | int]] = []
+    for key in keys:
+        file, offset = split_document_key(key)
+        found.append({"file": sources[file]["name"] if file < len(sources) else f"file {file}", "offset": offset})
+    return found
+
+
+def _texts(mixture: Mixture, picked: Picked) -> list[list[str] | None]:
+    """Return the text of each piece of each row, without special tokens."""
+    tokenizer = load_tokenizer(mixture.sources[0].directory)
+    rows = mixture.read(picked)
+    texts: list[list[str] | None] = []
+    for ids, segments in zip(rows.input_ids, rows.segments, strict=True):
+        pieces = [ids[segments == piece].tolist() for piece in range(1, int(np.max(segments, initial=0)) + 1)]
+        texts.append(tokenizer.decode_batch(pieces, skip_special_tokens=True))
+    return texts
+
+
+def _record(row: StepRow) -> dict[str, Any]:
+    record = asdict(row)
+    if row.text is None:
+        del record["text"]
+    return record
+
+
+def table(rows: Sequence[StepRow]) -> Iterator[str]:
+    """Yield the lines of a table, each text on lines of its own below its row."""
+    head = ("place", "rank", "micro-step", "data", "row", "visit", "weight")
+    cells = [
+        tuple(map(str, (row.place, row.rank, row.micro_step, row.data, row.row, row.visit, row.weight))) for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+
+    def line(values: Sequence[str], documents: str) -> str:
+        aligned = (v.ljust(w) if n == "data" else v.rjust(w) for n, v, w in zip(head, values, widths, strict=True))
+        return "  ".join((*aligned, documents))
+
+    yield line(head, "documents (file:offset)")
+    for row, values in zip(rows, cells, strict=True):
+        yield line(values, ", ".join(f"{document['file']}:{document['offset']}" for document in row.documents))
+        for piece in row.text or ():
+            yield f"    | {piece}"
+
+
+if __name__ == "__main__":
+    main()
