@@ -104,8 +104,9 @@ class AttentionLayout:
                     mask = mask & (distance >= 0)
                 if window is not None:
                     mask = mask & (distance.abs() <= window)
-            # Looking at the values would make the host wait for another device.
-            self._masks[key] = None if mask.device.type == "cpu" and bool(mask.all()) else mask
+            # Looking at the values would make the host wait for another device, and break a compiled graph.
+            free = mask.device.type == "cpu" and not torch.compiler.is_compiling()
+            self._masks[key] = None if free and bool(mask.all()) else mask
         return self._masks[key]
 
     def additive_mask(self, num_tokens: int, causal: bool, window: int | None, dtype: torch.dtype) -> Tensor | None:
@@ -179,8 +180,7 @@ def attention(
     """
     asked, kernel = kernel, choose_kernel(kernel, q.device, q.dtype, dropout_p)
     _announce(asked, kernel, q.device.type, q.dtype, dropout_p > 0.0)
-    if window is not None and window >= layout.max_seqlen - 1:
-        window = None  # the window holds every sequence: local layers share the mask of the global ones
+    window = _narrow(layout, window)
     if kernel == "varlen":
         return _varlen(q, k, v, layout, dropout_p, causal, window)
     if kernel == "sdpa":
@@ -192,6 +192,21 @@ def attention(
     raise InputError(
         f"attention_kernel must be auto, sdpa, matmul, varlen or reference, but is {kernel!r}; choose one of these"
     )
+
+
+def prepare_mask(
+    layout: AttentionLayout, num_tokens: int, kernel: Kernel, dtype: torch.dtype, causal: bool, window: int | None
+) -> None:
+    """Build the mask that `kernel` (not auto) will take from `layout`, so that `attention` only reads there."""
+    if kernel == "sdpa":
+        layout.row_mask(num_tokens, causal, _narrow(layout, window))
+    elif kernel == "matmul":
+        layout.additive_mask(num_tokens, causal, _narrow(layout, window), dtype)
+
+
+def _narrow(layout: AttentionLayout, window: int | None) -> int | None:
+    """No window where it holds every sequence: local layers then share the mask of the global ones."""
+    return None if window is None or window >= layout.max_seqlen - 1 else window
 
 
 def _to_rows(x: Tensor, row_length: int) -> Tensor:

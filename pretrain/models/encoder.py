@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from conf.errors import InputError
-from pretrain.models.attention import AttentionLayout
+from pretrain.models.attention import AttentionLayout, choose_kernel, prepare_mask
 from pretrain.models.config import EncoderConfig
 from pretrain.models.initialization import initialize
-from pretrain.models.layers import Embeddings, EncoderLayer, RotaryAngles, RotaryPositions
+from pretrain.models.layers import Embeddings, EncoderLayer, RotaryPositions
 
 __all__ = ["Encoder", "EncoderConfig", "padded_vocab_size"]
 
@@ -72,8 +72,11 @@ class Encoder(nn.Module):
                 f"{self.config.max_positions}; shorten the rows or use a model with more positions"
             )
         hidden = self.embeddings(input_ids, position_ids, token_type_ids)
-        angles = RotaryAngles(self.rotary, position_ids) if self.rotary is not None else None
-        local = RotaryAngles(self.local_rotary, position_ids) if self.local_rotary is not None else angles
+        # What the layers share is made before them: a layer that is compiled or computed twice must change nothing.
+        dtype = self._working_dtype(input_ids.device)
+        angles = self.rotary(position_ids, dtype) if self.rotary is not None else None
+        local = self.local_rotary(position_ids, dtype) if self.local_rotary is not None else angles
+        self._prepare(layout, hidden, dtype)
         last = len(self.layers) - 1
         again = self.activation_checkpointing and self.training and torch.is_grad_enabled()
         for index, layer in enumerate(self.layers):
@@ -95,6 +98,19 @@ class Encoder(nn.Module):
         if self.pooler is None:
             raise InputError("this encoder has no pooler; set model.pooler=true")
         return torch.tanh(self.pooler(first))
+
+    def _working_dtype(self, device: torch.device) -> torch.dtype:
+        """The type in which autocast, or else the weights, give queries and keys."""
+        if torch.is_autocast_enabled(device.type):
+            return torch.get_autocast_dtype(device.type)
+        return self.embeddings.token.weight.dtype
+
+    def _prepare(self, layout: AttentionLayout, hidden: Tensor, dtype: torch.dtype) -> None:
+        config = self.config
+        dropout_p = config.attention_dropout if self.training else 0.0
+        kernel = choose_kernel(config.attention_kernel, hidden.device, dtype, dropout_p)
+        for window in {config.window(index): None for index in range(config.num_layers)}:
+            prepare_mask(layout, len(hidden), kernel, dtype, config.causal, window)
 
     @property
     def _draws(self) -> bool:

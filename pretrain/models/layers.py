@@ -6,6 +6,9 @@ beyond its size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Self
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -43,6 +46,10 @@ class Embeddings(nn.Module):
         return dropout(self.norm(hidden), self.dropout, self.training)
 
 
+# cos and sin of one batch, made once for all layers that share a base.
+RotaryAngles = tuple[Tensor, Tensor]
+
+
 class RotaryPositions(nn.Module):
     """cos and sin of the rotary embedding (Su et al. 2021), in the half-split order that Hugging Face models use.
 
@@ -59,27 +66,20 @@ class RotaryPositions(nn.Module):
         angles = torch.arange(max_positions, dtype=torch.float32, device="cpu")[:, None] * frequency
         self._cos, self._sin = angles.cos(), angles.sin()
 
-    def forward(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def forward(self, position_ids: Tensor, dtype: torch.dtype) -> RotaryAngles:
         """int64 [T] -> cos, sin, each [T, 1, 1, head_dim / 2] in `dtype`."""
-        # Plain attributes, not buffers: `model.to(bfloat16)` must not round the table before it is indexed.
         if self._cos.device != position_ids.device:
             self._cos, self._sin = self._cos.to(position_ids.device), self._sin.to(position_ids.device)
         cos, sin = self._cos[position_ids], self._sin[position_ids]
         return cos.to(dtype)[:, None, None, :], sin.to(dtype)[:, None, None, :]
 
-
-class RotaryAngles:
-    """The angles of one batch, computed once for all layers, in the dtype that autocast gives queries and keys."""
-
-    def __init__(self, table: RotaryPositions, position_ids: Tensor) -> None:
-        self._table, self._position_ids = table, position_ids
-        self._made: tuple[Tensor, Tensor] | None = None
-
-    def as_type(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos, sin in `dtype`."""
-        if self._made is None or self._made[0].dtype != dtype:
-            self._made = self._table(self._position_ids, dtype)
-        return self._made
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move the table along with the model, so that compiled code need not do it; its dtype stays."""
+        # Plain attributes, not buffers: `model.to(bfloat16)` must not round the table before it is indexed.
+        device = fn(torch.empty(0)).device
+        if device.type != "meta":
+            self._cos, self._sin = self._cos.to(device), self._sin.to(device)
+        return super()._apply(fn, recurse)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -110,7 +110,8 @@ class SelfAttention(nn.Module):
         else:
             # split, not slices: the gradient is then put together in one copy, without zero-filled buffers.
             qk, v = qkv.split((2, 1), dim=1)
-            q, k = rotate(qk, *rotary.as_type(qkv.dtype)).unbind(1)
+            cos, sin = (angle.to(qkv.dtype) for angle in rotary)  # they are of this type already, but for odd casts
+            q, k = rotate(qk, cos, sin).unbind(1)
             v = v.squeeze(1)
         dropout_p = self.dropout if self.training else 0.0
         return attention(q, k, v, layout, self.kernel, dropout_p, self.causal, self.window).flatten(1)
