@@ -15,6 +15,7 @@ from pretrain.estimates import (
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
+from tests.helpers.ranks import run_on_ranks
 
 BERT = {"norm": "post", "positions": "learned", "activation": "gelu", "biases": True, "token_types": 2}
 ROWS, LENGTH, TARGETS = 4, 24, 18
@@ -161,3 +162,16 @@ def test_tokens_per_second_at_exact_points():
         tokens_per_second(1e9, 1e15, 1.5)
     with pytest.raises(InputError, match="above 0"):
         tokens_per_second(0.0, 1e15, 0.5)
+
+
+def test_memory_is_what_the_engine_holds_on_two_ranks():
+    for stage, found in enumerate(
+        run_on_ranks("tests.pretrain.memory_cases:training_memory", 2, stages=[0, 1, 2, 3])[0]
+    ):
+        guess = memory_per_rank(found["parameters"], stage=stage, world_size=2, precision="fp32")
+        moments = 8 * found["parameters"] // (1 if stage == 0 else 2)  # made by the first update
+        accumulating = guess["weights"] + guess["gradients"] + guess["optimizer"] - moments
+        assert found["accumulating"] == pytest.approx(accumulating, rel=0.03), stage
+        # Stage 3 keeps its pieces of the gradient for the next step.
+        after = guess["weights"] + guess["optimizer"] + (guess["gradients"] if stage == 3 else 0)
+        assert found["after"] == pytest.approx(after, rel=0.03), stage
