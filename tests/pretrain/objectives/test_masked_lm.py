@@ -1,44 +1,32 @@
+"""The masked-LM objective: what a batch holds, what its randomness depends on, and which options it takes."""
+
+import dataclasses
+
 import numpy as np
 import pytest
-import scipy.stats
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import torch.nn.functional as F
 
 from conf.errors import InputError
 from pipeline.shards import Rows
 from pretrain.data.counter import derive_key, hash_coordinates
+from pretrain.models.encoder import EncoderConfig
 from pretrain.objectives import DataFacts
-from pretrain.objectives.masked_lm import (
-    MaskedLM,
-    choose_targets,
-    mask_rows,
-    number_of_targets,
-)
+from pretrain.objectives.masked_lm import MaskedLM
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 VOCAB, LENGTH = 60, 32
+FACTS = DataFacts(VOCAB, SPECIAL, LENGTH)
+MODEL = EncoderConfig(hidden_size=16, num_layers=2, num_heads=2, intermediate_size=16)
+UNITS = ("token", "word", "span")
 
 
 def row_keys(count, name="test"):
-    return hash_coordinates(derive_key(name), np.arange(count)[:, None])
-
-
-def facts(**changes):
-    return DataFacts(
-        **{
-            "vocab_size": VOCAB,
-            "special_ids": SPECIAL,
-            "row_length": LENGTH,
-            "content_hash": "sha256:1",
-            "seed": 0,
-            **changes,
-        }
-    )
+    return hash_coordinates(derive_key(name), np.arange(count))
 
 
 def some_rows(count, seed=0):
-    """Rows of two pieces, [CLS] tokens [SEP] each, and some padding."""
+    """Rows of two pieces, [CLS] tokens [SEP] each, and some padding; two words in three are of one token."""
     generator = np.random.default_rng(seed)
     ids = np.zeros((count, LENGTH), dtype=np.uint16)
     segments = np.zeros((count, LENGTH), dtype=np.int32)
@@ -48,65 +36,25 @@ def some_rows(count, seed=0):
             ids[row, start:end] = generator.integers(5, VOCAB, size=end - start)
             ids[row, start], ids[row, end - 1] = SPECIAL["cls"], SPECIAL["sep"]
             segments[row, start:end] = piece
-    return Rows(ids, segments)
+    starts = (generator.random(ids.shape) < 0.67) | (ids < 5)
+    return Rows(ids, segments, starts & (segments > 0))
 
 
-def test_the_number_of_targets_is_rounded_half_to_even():
-    counts = number_of_targets(np.array([0, 3, 10, 126, 30]), 0.15)
-    assert counts.tolist() == [0, 0, 2, 19, round(0.15 * 30)]
-
-
-@given(
-    st.integers(0, 2**32),
-    st.floats(0, 1),
-    st.lists(st.lists(st.booleans(), min_size=12, max_size=12), min_size=1, max_size=6),
-)
-@settings(max_examples=100, deadline=None)
-def test_exactly_the_wanted_number_of_maskable_places_is_chosen(seed, probability, maskable):
-    maskable = np.array(maskable)
-    chosen = choose_targets(maskable, row_keys(len(maskable), str(seed)), probability)
-    assert not (chosen & ~maskable).any()
-    assert np.array_equal(chosen.sum(axis=1), number_of_targets(maskable.sum(axis=1), probability))
-
-
-def test_every_place_is_as_likely_to_be_chosen():
-    chosen = choose_targets(np.ones((20_000, 20), dtype=bool), row_keys(20_000), 0.15)
-    assert scipy.stats.chisquare(chosen.sum(axis=0)).pvalue > 0.001
-    pairs = chosen.astype(int).T @ chosen.astype(int)
-    off_diagonal = pairs[np.triu_indices(20, k=1)]
-    assert scipy.stats.chisquare(off_diagonal).pvalue > 0.001
-
-
-def test_the_mix_of_replacements_and_the_random_ids_follow_their_distributions():
-    count, ordinary = 4000, np.arange(5, VOCAB)
-    ids = np.full((count, 40), 7)
-    masked = mask_rows(
-        ids,
-        np.ones_like(ids, dtype=bool),
-        row_keys(count),
-        probability=0.5,
-        mask_share=0.8,
-        random_share=0.1,
-        mask_id=SPECIAL["mask"],
-        ordinary_ids=ordinary,
+def batch_of(objective, rows, keys=None, used=None, training=True):
+    count = len(rows.input_ids)
+    return objective.make_batch(
+        rows,
+        row_keys(count) if keys is None else keys,
+        np.ones(count, dtype=bool) if used is None else used,
+        training=training,
     )
-    changed = masked.inputs[masked.chosen]
-    total = len(changed)
-    became_mask, kept = (changed == SPECIAL["mask"]).sum(), (changed == 7).sum()
-    # A random id may be the token itself, one time in 55.
-    shares = np.array([0.8, 0.1 + 0.1 / 55, 0.1 * 54 / 55])
-    observed = np.array([became_mask, kept, total - became_mask - kept])
-    assert scipy.stats.chisquare(observed, shares * total).pvalue > 0.001
-    random_ids = changed[(changed != SPECIAL["mask"]) & (changed != 7)]
-    assert random_ids.min() >= 5
-    assert scipy.stats.chisquare(np.bincount(random_ids, minlength=VOCAB)[np.setdiff1d(ordinary, [7])]).pvalue > 0.001
-    assert (masked.inputs[~masked.chosen] == 7).all()
 
 
-def test_a_batch_predicts_the_original_tokens_and_leaves_the_rows_as_they_were():
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_batch_predicts_the_original_tokens_and_leaves_the_rows_as_they_were(unit):
     rows = some_rows(8)
     before = rows.input_ids.copy()
-    made = MaskedLM(facts()).training_batch(rows, np.arange(8), np.zeros(8, dtype=int))
+    made = batch_of(MaskedLM(FACTS, unit=unit), rows)
     batch, used = made.batch, made.batch.weights > 0
     assert np.array_equal(rows.input_ids, before)
     original = torch.from_numpy(before.astype(np.int64)).reshape(-1)
@@ -116,49 +64,105 @@ def test_a_batch_predicts_the_original_tokens_and_leaves_the_rows_as_they_were()
     untouched[batch.target_positions[used]] = False
     assert torch.equal(batch.input_ids[untouched], original[untouched])
     assert len(batch.labels) == 8 * round(0.15 * LENGTH)
-    assert made.targets == used.sum() and made.tokens == (rows.segments > 0).sum()
+    assert made.counts == {"masked_lm": used.sum()} and made.tokens == (rows.segments > 0).sum()
+    assert batch.token_type_ids is None and batch.sentence_labels is None
 
 
-def test_a_row_is_masked_alike_in_any_batch_and_anew_at_each_visit():
-    rows, objective = some_rows(8), MaskedLM(facts())
-    numbers = np.arange(100, 108)
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_row_is_masked_alike_in_any_batch_and_otherwise_with_another_key(unit):
+    rows, objective = some_rows(8), MaskedLM(FACTS, unit=unit)
 
-    def inputs(part, visits):
-        picked = Rows(rows.input_ids[part], rows.segments[part])
-        made = objective.training_batch(picked, numbers[part], np.full(len(numbers[part]), visits))
+    def inputs(part, name="test"):
+        picked = Rows(rows.input_ids[part], rows.segments[part], rows.word_start[part])
+        made = batch_of(objective, picked, row_keys(8, name)[part])
         return made.batch.input_ids.reshape(-1, LENGTH)
 
-    whole = inputs(slice(None), 0)
-    assert torch.equal(torch.cat([inputs(slice(0, 3), 0), inputs(slice(3, None), 0)]), whole)
-    assert not torch.equal(inputs(slice(None), 1), whole)
+    whole = inputs(slice(None))
+    assert torch.equal(torch.cat([inputs(slice(0, 3)), inputs(slice(3, None))]), whole)
+    assert not torch.equal(inputs(slice(None), "other"), whole)
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"content_hash": "sha256:2"}])
-def test_another_seed_or_another_data_set_masks_otherwise(change):
-    rows, numbers, visits = some_rows(8), np.arange(8), np.zeros(8, dtype=int)
-    first = MaskedLM(facts()).training_batch(rows, numbers, visits)
-    second = MaskedLM(facts(**change)).training_batch(rows, numbers, visits)
-    assert not torch.equal(first.batch.input_ids, second.batch.input_ids)
-
-
-def test_evaluation_masks_never_change_and_rows_beyond_the_end_have_no_weight():
-    rows, objective = some_rows(8), MaskedLM(facts(), mask_probability=0.3)
-    first = objective.validation_batch(rows, np.arange(8), used=8)
-    again = objective.validation_batch(rows, np.arange(8), used=5)
-    assert torch.equal(first.batch.input_ids, again.batch.input_ids)
+def test_evaluation_has_its_own_probability_and_rows_that_are_not_used_have_no_weight():
+    rows, objective = some_rows(8), MaskedLM(FACTS, mask_probability=0.5, evaluation_mask_probability=0.15)
+    used = np.array([True, False, True, True, True, False, False, True])
+    training, evaluation = batch_of(objective, rows), batch_of(objective, rows, training=False)
+    again = batch_of(objective, rows, used=used, training=False)
+    assert training.counts["masked_lm"] > 2 * evaluation.counts["masked_lm"]
+    assert torch.equal(evaluation.batch.input_ids, again.batch.input_ids)
     weighted = again.batch.target_positions[again.batch.weights > 0]
-    assert weighted.max() < 5 * LENGTH
-    assert again.targets == len(weighted) < first.targets
+    assert set((weighted // LENGTH).tolist()) == set(np.flatnonzero(used).tolist())
+    assert again.counts["masked_lm"] == len(weighted) < evaluation.counts["masked_lm"]
+    assert again.tokens == (rows.segments > 0)[used].sum()
 
 
 def test_rows_without_targets_count_none():
-    made = MaskedLM(facts(), mask_probability=0.0).training_batch(some_rows(2), np.arange(2), np.zeros(2, dtype=int))
-    assert made.targets == 0.0 and not made.batch.weights.any()
+    made = batch_of(MaskedLM(FACTS, mask_probability=0.0), some_rows(2))
+    assert made.counts == {"masked_lm": 0.0} and not made.batch.weights.any()
+
+
+def test_excluded_tokens_are_neither_chosen_nor_put_in():
+    rows, excluded = some_rows(200), list(range(10, VOCAB - 5))
+    objective = MaskedLM(FACTS, mask_probability=0.5, mask_share=0.0, random_share=1.0, exclude=excluded)
+    made = batch_of(objective, rows)
+    labels = made.batch.labels[made.batch.weights > 0]
+    put_in = made.batch.input_ids[made.batch.target_positions[made.batch.weights > 0]]
+    for ids in (labels, put_in):
+        assert len(ids) > 100 and not np.isin(ids.numpy(), [*excluded, *SPECIAL.values()]).any()
+
+
+def test_random_tokens_may_be_special_ones_where_that_is_asked_for():
+    def put_in(**options):
+        objective = MaskedLM(FACTS, mask_probability=0.5, mask_share=0.0, random_share=1.0, **options)
+        made = batch_of(objective, some_rows(200))
+        return set(made.batch.input_ids[made.batch.target_positions[made.batch.weights > 0]].tolist())
+
+    assert put_in() == set(range(5, VOCAB))
+    assert put_in(random_from="all") == set(range(VOCAB))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_only_words_and_spans_need_the_column_of_words(unit):
+    rows = dataclasses.replace(some_rows(2), word_start=None)
+    objective = MaskedLM(FACTS, unit=unit)
+    assert objective.columns == (() if unit == "token" else ("word_start",))
+    if unit != "token":
+        with pytest.raises(ValueError, match="word_start"):
+            batch_of(objective, rows)
+
+
+def test_the_loss_is_the_sum_over_targets_by_torchs_own_loss():
+    torch.manual_seed(0)
+    objective = MaskedLM(FACTS)
+    model = objective.build_model(MODEL, VOCAB)
+    batch = batch_of(objective, some_rows(4), used=np.array([True, True, False, True])).batch
+    losses = objective.loss(model, batch)
+    logits = model(batch.input_ids, batch.position_ids, batch.layout, batch.target_positions)
+    expected = (F.cross_entropy(logits, batch.labels, reduction="none") * batch.weights).sum()
+    assert list(losses) == list(objective.loss_names) == ["masked_lm"]
+    assert losses["masked_lm"].item() == pytest.approx(expected.item(), rel=1e-6)
+    gradients = torch.autograd.grad(losses["masked_lm"], model.parameters())
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected, model.parameters()), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_a_causal_model_is_refused():
+    with pytest.raises(InputError, match=r"model\.causal=false"):
+        MaskedLM(FACTS).build_model(dataclasses.replace(MODEL, causal=True), VOCAB)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mask_probability": 1.5}, {"mask_share": -0.1}, {"mask_share": 0.9, "random_share": 0.2}]
+    "wrong",
+    [
+        {"mask_probability": 1.5},
+        {"evaluation_mask_probability": -1.0},
+        {"mask_share": -0.1},
+        {"mask_share": 0.9, "random_share": 0.2},
+        {"unit": "phrase"},
+        {"random_from": "none"},
+        {"exclude": [VOCAB]},
+        {"exclude": list(range(VOCAB))},
+    ],
 )
-def test_shares_out_of_range_are_named(wrong):
+def test_options_out_of_range_are_named(wrong):
     with pytest.raises(InputError, match=f"objective.{next(iter(wrong))}"):
-        MaskedLM(facts(), **wrong)
+        MaskedLM(FACTS, **wrong)
