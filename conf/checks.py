@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.errors import InputError
@@ -60,7 +60,9 @@ def check_config(config: DictConfig, schema: type) -> None:
             and, where there is one, the nearest that exists.
     """
     hints = typing.get_type_hints(schema)
-    _check_mapping(config, hints, path="", owner="this command")
+    # A wrong value is met where it was written first, and only then where another option takes it from there.
+    for interpolated in (False, True):
+        _check_mapping(config, hints, path="", owner="this command", interpolated=interpolated)
 
 
 def locate(target: str, path: str) -> Callable[..., Any]:
@@ -79,7 +81,7 @@ def locate(target: str, path: str) -> Callable[..., Any]:
     return typing.cast(Callable[..., Any], found)
 
 
-def _check_mapping(config: DictConfig, hints: Mapping[str, Any], path: str, owner: str) -> None:
+def _check_mapping(config: DictConfig, hints: Mapping[str, Any], path: str, owner: str, interpolated: bool) -> None:
     for key in config:
         name = str(key)
         option = f"{path}.{name}" if path else name
@@ -87,10 +89,12 @@ def _check_mapping(config: DictConfig, hints: Mapping[str, Any], path: str, owne
             continue
         if name not in hints:
             raise InputError(f"{owner} has no option '{option}': {suggestion(name, hints)}")
-        _check_value(config, name, option, hints[name])
+        _check_value(config, name, option, hints[name], interpolated)
 
 
-def _check_value(config: DictConfig, key: str, option: str, annotation: Any) -> None:
+def _check_value(config: DictConfig, key: str, option: str, annotation: Any, interpolated: bool) -> None:
+    if not interpolated and OmegaConf.is_interpolation(config, key):
+        return
     if OmegaConf.is_missing(config, key):
         raise InputError(f"option '{option}' must be given: add {option}=VALUE to the command line")
     try:
@@ -98,28 +102,31 @@ def _check_value(config: DictConfig, key: str, option: str, annotation: Any) -> 
     except OmegaConfBaseException as error:
         raise InputError(f"option '{option}' cannot be resolved: {str(error).splitlines()[0]}") from error
     if isinstance(value, DictConfig) and "_target_" in value:
-        check_target(value, option)
+        _check_target(value, option, interpolated)
         return
     if isinstance(value, DictConfig) and dataclasses.is_dataclass(annotation):
-        _check_mapping(value, typing.get_type_hints(annotation), option, f"'{option}'")
+        _check_mapping(value, typing.get_type_hints(annotation), option, f"'{option}'", interpolated)
         return
-    plain = OmegaConf.to_container(value, resolve=True) if isinstance(value, DictConfig | ListConfig) else value
-    if not matches(plain, annotation):
-        source = f" (taken from {config._get_node(key)._value()})" if OmegaConf.is_interpolation(config, key) else ""  # type: ignore[union-attr]
-        raise InputError(f"option '{option}'{source} must be {describe(annotation)}, but is {plain!r}")
-    _check_nested_targets(value, option)
+    is_node = isinstance(value, DictConfig | ListConfig)
+    if interpolated or not is_node or "${" not in str(OmegaConf.to_container(value, resolve=False)):
+        plain = OmegaConf.to_container(value, resolve=True) if is_node else value
+        if not matches(plain, annotation):
+            node = config._get_node(key) if OmegaConf.is_interpolation(config, key) else None
+            source = f" (taken from {node._value()})" if isinstance(node, Node) else ""
+            raise InputError(f"option '{option}'{source} must be {describe(annotation)}, but is {plain!r}")
+    if is_node:
+        _check_nested_targets(value, option, interpolated)
 
 
-def _check_nested_targets(value: Any, option: str) -> None:
-    if isinstance(value, ListConfig):
-        for index, item in enumerate(value):
-            if isinstance(item, DictConfig) and "_target_" in item:
-                check_target(item, f"{option}[{index}]")
-    elif isinstance(value, DictConfig):
-        for key in value:
-            item = value[key]
-            if isinstance(item, DictConfig) and "_target_" in item:
-                check_target(item, f"{option}.{key!s}")
+def _check_nested_targets(value: DictConfig | ListConfig, option: str, interpolated: bool) -> None:
+    places = range(len(value)) if isinstance(value, ListConfig) else list(value)
+    for place in places:
+        if OmegaConf.is_missing(value, place) or (not interpolated and OmegaConf.is_interpolation(value, place)):
+            continue
+        item = value[place]
+        if isinstance(item, DictConfig) and "_target_" in item:
+            name = f"{option}[{place}]" if isinstance(value, ListConfig) else f"{option}.{place!s}"
+            _check_target(item, name, interpolated)
 
 
 def check_target(node: DictConfig, path: str) -> None:
@@ -128,6 +135,11 @@ def check_target(node: DictConfig, path: str) -> None:
     Raises:
         InputError: an unknown or missing parameter, or a value of another type; the option is named.
     """
+    for interpolated in (False, True):
+        _check_target(node, path, interpolated)
+
+
+def _check_target(node: DictConfig, path: str, interpolated: bool) -> None:
     target = locate(str(node["_target_"]), path)
     function = target.__init__ if inspect.isclass(target) else target
     signature = inspect.signature(target)
@@ -145,7 +157,7 @@ def check_target(node: DictConfig, path: str) -> None:
         option = f"{path}.{name}"
         if name not in named and not open_ended:
             raise InputError(f"'{path}' has no option '{name}': {suggestion(name, named)}")
-        _check_value(node, name, option, annotations.get(name, Any))
+        _check_value(node, name, option, annotations.get(name, Any), interpolated)
 
 
 def matches(value: Any, annotation: Any) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.conf import HydraConf, RunDir, SweepDir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
@@ -28,6 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.logging import RichHandler
 
 from conf.checks import check_config, nearest, suggestion
+from conf.command_line import is_sweep_job, quote
 from conf.errors import InputError
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent
@@ -54,9 +56,8 @@ def command(config_name: str, schema: type, directory: str) -> Callable[[Task], 
     def decorate(function: Task) -> Callable[[], None]:
         def job(config: DictConfig) -> None:
             _set_up_logging()
-            if HydraConfig.get().mode == RunMode.MULTIRUN and not OmegaConf.is_missing(config, directory):
-                with open_dict(config):
-                    config[directory] = str(Path(config[directory]) / str(HydraConfig.get().job.num))
+            if HydraConfig.get().mode == RunMode.MULTIRUN:
+                _make_room_for_job(config, directory)
             try:
                 check_config(config, schema)
                 function(config)
@@ -68,6 +69,7 @@ def command(config_name: str, schema: type, directory: str) -> Callable[[Task], 
         def main() -> None:
             _quiet_hydra()
             os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us, who know how to say them in one sentence
+            _refuse_mistyped_flags(sys.argv[1:])
             try:
                 hydra.main(config_path=str(CONFIG_DIRECTORY), config_name=config_name, version_base="1.3")(job)()
             except KeyboardInterrupt:
@@ -102,6 +104,38 @@ def disk_full_sentence(error: OSError) -> str:
     """The sentence for a disk (or quota) that is full, naming the file where it is known."""
     where = f" while writing '{error.filename}'" if error.filename else ""
     return f"disk full{where}: free some space and run the same command again, finished work is kept"
+
+
+def _make_room_for_job(config: DictConfig, directory: str) -> None:
+    """Give a job of a sweep a directory of its own, and remember how it would be run alone."""
+    hydra_config = HydraConfig.get()
+    words = [str(line) for line in hydra_config.overrides.task]
+    if not OmegaConf.is_missing(config, directory):
+        with open_dict(config):
+            config[directory] = str(Path(config[directory]) / str(hydra_config.job.num))
+        words.append(f"{directory}={quote(config[directory])}")
+    own = [source.path for source in hydra_config.runtime.config_sources if source.provider == "command-line"]
+    is_sweep_job([*(word for path in own for word in ("--config-dir", path)), *words])
+
+
+def _refuse_mistyped_flags(words: Sequence[str]) -> None:
+    """Say in one sentence what Hydra's own parser of flags would say under its usage."""
+    parser = get_args_parser()
+    flags = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+
+    def refuse(message: str) -> NoReturn:
+        unknown = re.match(r"unrecognized arguments: (-[^ =]*)", message)
+        if unknown:
+            _exit(f"there is no flag '{unknown.group(1)}': {suggestion(unknown.group(1), flags)}", EXIT_BAD_INPUT)
+        choice = re.match(r"argument (\S+?)(?:/-\S+)?: invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if choice:
+            flag, word, choices = choice.groups()
+            close = suggestion(word, choices.replace("'", "").split(", "))
+            _exit(f"{flag} has no choice '{word}': {close}", EXIT_BAD_INPUT)
+        _exit(f"the command line does not fit: {message}", EXIT_BAD_INPUT)
+
+    parser.error = refuse  # type: ignore[method-assign]
+    parser.parse_args(list(words))
 
 
 def _quiet_hydra() -> None:
@@ -182,6 +216,10 @@ def _composition_sentence(error: Exception, config_name: str, overrides: Sequenc
         )
     if isinstance(error, MissingConfigException):
         return _missing_choice_sentence(text, config_name, overrides)
+    unchosen = re.search(r"You must specify '([^']+)', e\.g", text)
+    if unchosen:
+        group = unchosen.group(1)
+        return f"option '{group}' must be chosen: add {group}=CHOICE to the command line ({_listed(_choices(group))})"
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         option = unknown.group(1)
@@ -211,11 +249,21 @@ def _missing_choice_sentence(text: str, config_name: str, overrides: Sequence[st
     if not found:
         return " ".join(text.split())
     group, _, choice = found.group(1).rpartition("/")
-    choices = sorted(path.stem for path in (CONFIG_DIRECTORY / group).glob("*.yaml"))
+    choices = _choices(group)
     if not choices:
         name = group or choice
         return f"there is no option '{name}': {suggestion_among_options(name, config_name, overrides)}"
     return f"option '{group}' has no choice '{choice}': {suggestion(choice, choices)}"
+
+
+def _choices(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONFIG_DIRECTORY / group).glob("*.yaml"))
+
+
+def _listed(choices: Sequence[str]) -> str:
+    if not choices:
+        return "a file of that group"
+    return " or ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
 
 
 def _all_options(config_name: str, overrides: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -6,9 +6,7 @@ Must not import the project's other packages.
 import hashlib
 import json
 import platform
-import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -17,6 +15,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from conf.command_line import shell_line, typed_command
 from conf.files import atomic_write_text
 
 RECORDED_PACKAGES = (
@@ -33,6 +32,9 @@ RECORDED_PACKAGES = (
     "safetensors",
     "palimpsest",
 )
+CONFIG, PROVENANCE = "config.yaml", "provenance.json"
+# What tells one start of a command from the next, and nothing of what comes out.
+OF_ONE_START = ("command", "started")
 
 
 def config_hash(config: DictConfig | Mapping[str, Any]) -> str:
@@ -75,6 +77,9 @@ def write_provenance(
 ) -> None:
     """Write `config.yaml` (resolved) and `provenance.json` into a run directory.
 
+    Where they are there already and would differ in nothing but the command's words and the time, they are left as
+    they are: the same command, typed again, is the same run.
+
     Args:
         directory: an existing directory.
         config: the command's configuration.
@@ -83,7 +88,7 @@ def write_provenance(
     """
     directory = Path(directory)
     record = {
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shell_line(typed_command()),
         "config_hash": config_hash(config),
         "git": git_state(),
         "versions": versions(),
@@ -92,5 +97,28 @@ def write_provenance(
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"platform": platform.platform(), "processor": platform.machine()},
     }
-    atomic_write_text(directory / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
-    atomic_write_text(directory / "provenance.json", json.dumps(record, indent=2, sort_keys=True) + "\n")
+    resolved = OmegaConf.to_yaml(config, resolve=True)
+    if _lasting(_read(directory / PROVENANCE)) == _lasting(record) and _text(directory / CONFIG) == resolved:
+        return
+    atomic_write_text(directory / CONFIG, resolved)
+    atomic_write_text(directory / PROVENANCE, json.dumps(record, indent=2, sort_keys=True) + "\n")
+
+
+def _lasting(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in OF_ONE_START}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; nothing where there is none."""
+    try:
+        found = json.loads(_text(path))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -5,7 +5,6 @@ Must not import `pipeline` or `pretrain`.
 """
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.checks import nearest, suggestion
+from conf.command_line import override_name, quote
 from conf.errors import InputError
 
 STEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# What Hydra's override grammar reads as one plain word; everything else is quoted.
-PLAIN_WORD = re.compile(r"[A-Za-z0-9_/.\-]*[A-Za-z_/][A-Za-z0-9_/.\-]*")
-READ_AS_ANOTHER_TYPE = re.compile(r"(?i:true|false|null|nan|[+-]?inf|[+-]?[0-9][0-9_.]*(e[+-]?[0-9]+)?)")
 
 
 @dataclass(frozen=True)
@@ -180,18 +177,6 @@ def override_lines(
     return tuple([line for line in own if override_name(line) not in replaced] + list(passed))
 
 
-def shell_line(words: Sequence[str]) -> str:
-    """Words as one line to paste into a shell; quoted by the kind of quotes that keeps them readable."""
-    return " ".join(
-        f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word) for word in words
-    )
-
-
-def override_name(override: str) -> str:
-    """The option or group an override sets, without Hydra's prefixes: `++a.b=1` -> `a.b`."""
-    return override.split("=", 1)[0].lstrip("+~").split("@", 1)[0]
-
-
 def passed_overrides(user_overrides: Sequence[str], groups: Iterable[str]) -> list[str]:
     """Those of the user's overrides that choose one of `groups` or set an option below it."""
     wanted = set(groups)
@@ -212,27 +197,6 @@ def flatten(options: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any
             plus = "+" if "+" in name else ""
             flat.append((plus + name.replace("+", ""), value))
     return flat
-
-
-def quote(value: Any) -> str:
-    """A value in Hydra's override grammar, such that Hydra reads back exactly this value."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{quote(key)}:{quote(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ",".join(quote(item) for item in value) + "]"
-    text = str(value)
-    if PLAIN_WORD.fullmatch(text) and not READ_AS_ANOTHER_TYPE.fullmatch(text):
-        return text
-    # In the grammar a backslash escapes only before a quote (or at the end), so only those are doubled.
-    escaped = re.sub(r"(\\*)'", lambda match: match.group(1) * 2 + "\\'", text)
-    escaped = re.sub(r"(\\+)$", lambda match: match.group(1) * 2, escaped)
-    return f"'{escaped}'"
 
 
 def _refuse_mistyped_name(name: str, node: Any, steps: DictConfig) -> None:

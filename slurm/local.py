@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from conf.command_line import shell_line
 from conf.errors import InputError
-from slurm.chain import Step, shell_line
+from slurm.chain import Step
 from slurm.cluster import StepFailed
 from slurm.plan import ChainState, Decision
 from slurm.process import run_logged

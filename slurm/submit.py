@@ -21,10 +21,11 @@ from omegaconf import MISSING, DictConfig
 
 from conf.checks import check_config, check_target
 from conf.command import command, compose
+from conf.command_line import override_name, shell_line
 from conf.errors import InputError
 from conf.files import directory_lock
 from conf.provenance import write_provenance
-from slurm.chain import Chain, Step, check_passed_groups, override_name, read_chain, shell_line
+from slurm.chain import Chain, Step, check_passed_groups, read_chain
 from slurm.cluster import Cluster, StepFailed
 from slurm.fingerprints import Fingerprints
 from slurm.local import duration

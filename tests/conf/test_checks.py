@@ -12,6 +12,10 @@ class Target:
     def __init__(self, width: int, kind: Literal["a", "b"] = "a", ratio: float | None = None) -> None: ...
 
 
+class Whole:
+    def __init__(self, count: int, parts: list | None = None) -> None: ...
+
+
 @dataclass
 class Options:
     output: str = MISSING
@@ -94,3 +98,10 @@ def test_types_of_plain_values(value, annotation, fits):
 def test_a_value_taken_from_another_option_names_that_option():
     with pytest.raises(InputError, match=r"'output' \(taken from \$\{part.width\}\) must be text"):
         check(output="${part.width}", part=target(width=1))
+
+
+@pytest.mark.parametrize("parts", [None, [target(width="${part.count}"), target(width=1)]])
+def test_a_wrong_value_is_named_where_it_was_written_and_not_where_it_is_taken(parts):
+    whole = {"_target_": f"{__name__}.Whole", "count": 1.5, "parts": parts}
+    with pytest.raises(InputError, match=r"^option 'part.count' must be a whole number, but is 1.5$"):
+        check(output="${part.count}", sizes=["${part.count}"], part=whole)

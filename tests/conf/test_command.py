@@ -82,11 +82,25 @@ def test_overrides_reach_the_command_and_hydra_leaves_no_folder(program):
             ["output=a=b"],
             "error: 'output=a=b' cannot be read as option=value: quote a value that holds = , ( ) [ ] { } or spaces",
         ),
+        (["--cfg", "jobs"], "error: --cfg has no choice 'jobs': did you mean 'job'?"),
+        (["--multirn", "output=a,b"], "error: there is no flag '--multirn': did you mean '--multirun'?"),
+        (["--cfg"], "error: the command line does not fit: argument --cfg/-c: expected one argument"),
         (["output=o", "fail=unwritable"], "error: 'report.html' cannot be read or written: Is a directory"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(program, arguments, sentence):
     done = run(program, *arguments)
+    assert (done.returncode, done.stderr.strip()) == (2, sentence)
+
+
+def test_a_group_that_must_be_chosen_is_one_sentence_with_its_choices(program):
+    (program / "conf" / "toy.yaml").rename(program / "conf" / "toy.kept")
+    try:
+        (program / "conf" / "toy.yaml").write_text('defaults: [_self_, {part: "???"}]\noutput: o\n')
+        done = run(program)
+    finally:
+        (program / "conf" / "toy.kept").rename(program / "conf" / "toy.yaml")
+    sentence = "error: option 'part' must be chosen: add part=CHOICE to the command line (small)"
     assert (done.returncode, done.stderr.strip()) == (2, sentence)
 
 

@@ -1,15 +1,10 @@
 import pytest
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from conf.errors import InputError
-from slurm.chain import Step, check_passed_groups, flatten, in_dependency_order, override_lines, quote, read_chain
-
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
-# Hydra reads a tab or line break inside quotes as it stands, but its lexer takes no other control characters.
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
+from slurm.chain import Step, check_passed_groups, flatten, in_dependency_order, override_lines, read_chain
 
 
 def step(name: str, *needs: str) -> Step:
@@ -18,20 +13,6 @@ def step(name: str, *needs: str) -> Step:
 
 def chain_node(**steps: object) -> object:
     return OmegaConf.create({"name": "test", "steps": steps})
-
-
-@given(VALUES)
-def test_hydra_reads_back_the_value_that_was_quoted(value: object) -> None:
-    override = OverridesParser.create().parse_override(f"key={quote(value)}")
-    read = override.value()
-
-    def unquoted(item: object) -> object:
-        if isinstance(item, list):
-            return [unquoted(inner) for inner in item]
-        return getattr(item, "text", item)
-
-    assert unquoted(read) == value
-    assert type(unquoted(read)) is type(value)
 
 
 @given(st.permutations(list("abcdef")), st.sets(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"))))
