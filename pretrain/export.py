@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import MISSING, DictConfig
 
@@ -17,6 +18,9 @@ from conf.command import command
 from conf.errors import InputError
 from conf.files import directory_lock, fsync_directory, prepare_output_directory
 from conf.provenance import write_provenance
+
+if TYPE_CHECKING:
+    from pretrain.models.load import LoadedModel
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +33,7 @@ class ExportOptions:
 
     checkpoint: str = MISSING
     output: str = MISSING
+    average: int | list[str] | None = None
     verify: bool = True
     tolerance: float = 1e-5
 
@@ -44,18 +49,17 @@ def main(config: DictConfig) -> None:
 def export(config: DictConfig) -> float | None:
     """Write, verify and rename into place -> the largest difference of logits, None with verify=false.
 
-    Raises InputError if the checkpoint cannot be loaded, no Hugging Face class holds it, `output` is taken, cannot be
-    written or is being written by another run, or transformers does not compute the same.
+    Raises InputError if the checkpoint (or one to average) cannot be loaded, no Hugging Face class holds it, `output`
+    is taken, cannot be written or is being written by another run, or transformers does not compute the same.
     """
     from pretrain.models.huggingface import export_folder, largest_difference
-    from pretrain.models.load import load_model
 
     if config.tolerance <= 0:
         raise InputError(f"option 'tolerance' must be above 0, but is {config.tolerance}")
     output = Path(config.output)
     _check_free(output, Path(config.checkpoint))
     prepare_output_directory(output.parent)
-    loaded = load_model(config.checkpoint)
+    loaded, inputs = _load(config)
     logger.info("exporting %s", loaded.source)
     workplace = output.with_name(f".{output.name}.export")
     # The lock is on the working folder beside the output, so that nothing of it is left in the export.
@@ -71,11 +75,29 @@ def export(config: DictConfig) -> float | None:
                     f"transformers computes other logits from the export of '{config.checkpoint}': they differ by "
                     f"{difference:.1e}, more than tolerance {config.tolerance:.1e}; nothing was written"
                 )
-            write_provenance(staging, config, inputs={"checkpoint": loaded.fingerprint}, seeds={})
+            write_provenance(staging, config, inputs=inputs, seeds={})
             _take_place(staging, output)
         finally:
             shutil.rmtree(workplace, ignore_errors=True)
     return difference
+
+
+def _load(config: DictConfig) -> tuple[LoadedModel, dict[str, str]]:
+    """Load the model, averaged where asked for; return it and name -> hash of the weights it is made of."""
+    from pretrain.averaging import average_weights, checkpoints_to_average
+    from pretrain.checkpoints import WEIGHTS as WEIGHTS_OF_RUN
+    from pretrain.models.load import load_model
+
+    if config.average is None:
+        loaded = load_model(config.checkpoint)
+        return loaded, {"checkpoint": loaded.fingerprint}
+    average = config.average if isinstance(config.average, int) else [str(name) for name in config.average]
+    chosen = checkpoints_to_average(config.checkpoint, average)
+    loaded = load_model(chosen[-1].path)
+    loaded.model.load_state_dict(average_weights(chosen))
+    names = ", ".join(one.path.name for one in chosen)
+    inputs = {f"checkpoint {one.path}": f"sha256:{one.state.files[WEIGHTS_OF_RUN]['sha256']}" for one in chosen}
+    return replace(loaded, source=f"{loaded.source}, averaged over {names}"), inputs
 
 
 def _check_free(output: Path, checkpoint: Path) -> None:

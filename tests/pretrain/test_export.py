@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -16,6 +17,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import conf
 from conf.files import directory_lock
+from pretrain.checkpoints import CheckpointFolder, Keep, RunState
 from pretrain.models.encoder import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 
@@ -72,6 +74,31 @@ def test_a_run_becomes_a_folder_that_transformers_loads(tmp_path):
     assert again.stdout == "second: not verified\n", again.stderr
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("folder", "second"))
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_mean_of_the_last_checkpoints_is_exported_where_asked_for(tmp_path):
+    models, run = [], tmp_path / "run"
+    shutil.rmtree(write_run(run))  # the tokenizer stays
+    for step in (10, 20, 30):
+        torch.manual_seed(step)
+        model = MaskedLanguageModel(CONFIG, len(WORDS))
+        models.append({name: value.clone() for name, value in model.state_dict().items()})
+        state = RunState(step, 0, 0, 0.0, step, asdict(CONFIG), len(WORDS), "t", "d", {})
+        CheckpointFolder(run).save(state, models[-1], {}, Keep(last=3))
+    done = export("checkpoint=run", "output=out", "average=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "averaged over step-00000020, step-00000030" in done.stderr
+    found = load_file(tmp_path / "out" / "model.safetensors")["head.dense.weight"]
+    expected = (models[1]["head.dense.weight"].double() + models[2]["head.dense.weight"].double()) / 2
+    assert torch.equal(found, expected.float())
+    inputs = json.loads((tmp_path / "out" / "provenance.json").read_text())["inputs"]
+    assert list(inputs) == [f"checkpoint run/checkpoints/step-000000{step}" for step in (20, 30)]
+    listed = export("checkpoint=run", "output=out", "average=[step-00000010]", "verify=false", cwd=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    found = load_file(tmp_path / "out" / "model.safetensors")["head.dense.weight"]
+    assert torch.equal(found, models[0]["head.dense.weight"])
+    fewer = export("checkpoint=run", "output=out", "average=4", cwd=tmp_path)
+    assert fewer.returncode == 2 and "average=4 needs 4 checkpoints, but 'run' has 3 (step-00000010, " in fewer.stderr
 
 
 def test_an_earlier_export_is_replaced_and_other_files_are_not(tmp_path):
