@@ -92,6 +92,8 @@ class Loader:
     With `workers` = 0 a thread of this process makes them, else that many processes: the same batches. Up to `prefetch`
     steps wait to be taken. Without a step for `stall_seconds` a warning says what is waited for, and again after twice,
     four times ... that long.
+
+    Raises InputError for shards that the objective cannot be given rows of.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Loader:
             raise InputError(
                 f"a loader must have 0 or more workers and prefetch at least 1 step, but has {workers} and {prefetch}."
             )
+        mixture.require(objective.columns, objective.needs_partners)
         self._maker = StepMaker(mixture, objective, seed, layout)
         self._workers, self._prefetch, self._stall_seconds = workers, prefetch, stall_seconds
         self._waited = 0.0

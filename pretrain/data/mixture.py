@@ -166,6 +166,15 @@ class Mixture:
         keys = np.concatenate([derive_key(*purpose, content_hash) for content_hash in self._hashes])
         return hash_coordinates(keys[picked.source], picked.rows, *([picked.visits] if visits else []))
 
+    def require(self, columns: Sequence[str], partners: bool) -> None:
+        """Raise InputError unless every source has the `columns` and, with `partners`, rows enough for pairs: a stage
+        that is hours away is to fail now."""
+        for source in self.sources:
+            rows = np.zeros(1, dtype=np.int64)
+            source.reader.rows(rows, columns)
+            if partners:
+                _others(source, rows, np.zeros(1, dtype=np.uint64))
+
     def partners(self, picked: Picked, row_keys: UInt64Array) -> Picked:
         """Choose for each of `picked` [R] another row of the same source, by its key, never itself or a skipped row.
 

@@ -73,6 +73,14 @@ def loader_processes():
     return [process for process in psutil.Process().children() if "spawn_main" in " ".join(process.cmdline())]
 
 
+def is_alive(process):
+    """Whether it runs: an orphan that has ended may stay as a zombie until init looks."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 @pytest.mark.parametrize("first_sample", [320, 65_536 - 7])
 @pytest.mark.parametrize(("ranks", "micro"), [(1, 4), (2, 8), (2, 4), (4, 4), (4, 2)])
 def test_every_layout_sees_the_same_rows_with_the_same_masks(mixture, objective, ranks, micro, first_sample):
@@ -211,6 +219,7 @@ def test_a_stall_is_named_again_and_again_at_growing_intervals(mixture, caplog):
 def test_a_stall_in_reading_names_the_directory(directories, objective, caplog):
     """A disk that does not answer for a while."""
     answered = threading.Event()
+    answered.set()
 
     class Slow(Huge):
         def rows(self, indices, columns=()):
@@ -219,6 +228,7 @@ def test_a_stall_in_reading_names_the_directory(directories, objective, caplog):
 
     slow = Mixture([Source(directories[1], 1.0, Slow(directories[1], 1000, "slow"))])
     steps = Loader(slow, objective, 0, WHOLE, stall_seconds=0.1).steps(0)
+    answered.clear()
     with caplog.at_level(logging.WARNING):
         timer = threading.Timer(0.5, answered.set)
         timer.start()
@@ -288,7 +298,9 @@ def test_a_training_process_killed_with_9_leaves_no_worker_behind(directories, t
     assert sum("spawn_main" in " ".join(child.cmdline()) for child in family) == 2
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs(family, timeout=5)
+    deadline = time.monotonic() + 5
+    while (alive := [child for child in family if is_alive(child)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert not alive
 
 

@@ -157,6 +157,14 @@ def test_a_source_without_a_second_row_has_no_partners(mixture):
     lonely = Mixture([Source(source.directory, 1, source.reader, frozenset(range(1, len(source.reader))))])
     with pytest.raises(InputError, match="at least two rows"):
         lonely.partners(picked([0], [0]), np.zeros(1, dtype=np.uint64))
+    with pytest.raises(InputError, match="at least two rows"):
+        lonely.require((), partners=True)
+    lonely.require((), partners=False)
+
+
+def test_a_column_that_a_directory_lacks_is_told_before_the_first_batch(mixture):
+    with pytest.raises(InputError, match="word_start"):
+        mixture.require(("word_start",), partners=False)
 
 
 def test_a_mixture_is_the_same_in_another_process(mixture):
