@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from conf.errors import InputError
@@ -177,8 +178,6 @@ class StateOfStage:
                     slot[key] = _filled(slot[key], key, name, given)
 
     def _load_sharded(self, given: dict[str, torch.Tensor]) -> None:
-        from deepspeed.utils import safe_set_full_optimizer_state
-
         self._link()
         for flat, parameters in self._slices():
             slot = self.torch_optimizer.state[flat]
@@ -186,7 +185,7 @@ class StateOfStage:
                 values = [_take(given, f"{key}/{self._names[parameter]}") for parameter in parameters]
                 if per_element:
                     for parameter, value in zip(parameters, values, strict=True):
-                        safe_set_full_optimizer_state(parameter, value.to(flat.device), key)
+                        self._set(parameter, value.to(flat.device), key)
                 elif any(float(value) != float(values[0]) for value in values):
                     raise InputError(
                         f"the state '{key}' differs between parameters in the checkpoint, and ZeRO stage {self._stage} "
@@ -194,6 +193,17 @@ class StateOfStage:
                     )
                 else:
                     slot[key] = _like(slot[key], float(values[0]))
+
+    def _set(self, parameter: nn.Parameter, value: torch.Tensor, key: str) -> None:
+        """Put this rank's part of a whole per-element state in place."""
+        from deepspeed.utils import safe_set_full_optimizer_state, safe_set_local_optimizer_state
+
+        if self._stage < 3:
+            safe_set_full_optimizer_state(parameter, value, key)
+            return
+        # Stage 3 pads parameters to equal parts for all ranks; DeepSpeed 0.19 forgets that where it cuts a whole state.
+        parts = nn.functional.pad(value.flatten(), (0, -value.numel() % dist.get_world_size()))
+        safe_set_local_optimizer_state(parameter, parts.chunk(dist.get_world_size())[dist.get_rank()], key)
 
 
 def persistent_buffers(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
