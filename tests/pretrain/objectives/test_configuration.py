@@ -1,0 +1,39 @@
+"""Every entry of the `objective` group builds the objective that it names, with options that fit its signature."""
+
+from pathlib import Path
+
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+import conf
+from conf.checks import check_target
+from conf.errors import InputError
+from pretrain.objectives import DataFacts
+
+FACTS = DataFacts(60, {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}, 32)
+EXPECTED = {
+    "masked_lm": (("masked_lm",), (), False),
+    "masked_lm_nsp": (("masked_lm", "next_sentence"), ("sentence_lengths",), True),
+    "masked_lm_sop": (("masked_lm", "sentence_order"), ("sentence_lengths",), False),
+    "causal_lm": (("causal_lm",), (), False),
+}
+
+
+def entry(name):
+    return OmegaConf.load(Path(conf.__file__).parent / "objective" / f"{name}.yaml")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_entries_build_their_objectives(name):
+    node = entry(name)
+    check_target(node, "objective")
+    objective = instantiate(node, _convert_="all")(FACTS)
+    assert (objective.loss_names, objective.columns, objective.needs_partners) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("change", [{"unit": "phrase"}, {"exclude": "7"}, {"mask_probabilty": 0.3}])
+def test_options_that_do_not_fit_are_found_before_anything_runs(change):
+    node = OmegaConf.merge(entry("masked_lm"), change)
+    with pytest.raises(InputError, match=next(iter(change))):
+        check_target(node, "objective")
