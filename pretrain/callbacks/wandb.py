@@ -4,6 +4,7 @@ The id lies in the run directory, so a resumed session adds to the same run, wit
 then `wandb sync`). Must not import torch or deepspeed.
 """
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class WandbRun:
 
         file = run_dir / RUN_ID
         kept = file.read_text(encoding="utf-8").strip() if file.exists() else run_id
-        self.run_id: str = kept or wandb.util.generate_id()
+        self.run_id: str = kept or secrets.token_hex(4)
         try:
             self._run = wandb.init(
                 project=project,
@@ -59,6 +60,7 @@ class WandbRun:
                 resume="allow",
                 config=dict(config),
                 dir=str(run_dir),
+                settings=wandb.Settings(console="off"),  # our own lines stay as they are
             )
         except wandb.errors.Error as error:
             raise InputError(
