@@ -1,13 +1,15 @@
 """`python -m pipeline job=NAME output=DIR ...`: corpora -> tokenizer, shards, documents, tasks. Never imports torch.
 
-The command prepares the output directory, holds its lock, records its provenance, and hands over to the job.
+The command prepares the output directory, holds its lock, records its provenance once there is work to do, and hands
+over to the job.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -15,6 +17,9 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from conf.command import command
 from conf.files import directory_lock, prepare_output_directory
 from conf.provenance import write_provenance
+
+if TYPE_CHECKING:
+    from pipeline.runners import Build, Runner
 
 
 @dataclass
@@ -27,6 +32,27 @@ class PipelineOptions:
     cleaning: Any = None
     tokenizer: str | None = None
     runner: Any = MISSING
+
+
+@dataclass(frozen=True)
+class RecordingRunner:
+    """A runner that records the provenance when it is first given work.
+
+    A job that finds its output complete gives it none, and so leaves the directory to the run that filled it.
+    """
+
+    runner: Runner
+    record: Callable[[], None]
+
+    @property
+    def workers(self) -> int:
+        """See pipeline.runners.Runner."""
+        return self.runner.workers
+
+    def run(self, build: Build, units: int | None = None) -> None:
+        """See pipeline.runners.Runner."""
+        self.record()
+        self.runner.run(build, units)
 
 
 @command("pipeline", schema=PipelineOptions, directory="output")
@@ -44,8 +70,12 @@ def main(config: DictConfig) -> None:
         if config.tokenizer is not None:
             inputs["tokenizer"] = tokenizer_hash(Path(config.tokenizer))
         seed = OmegaConf.select(config, "job.seed")
-        write_provenance(output, config, inputs=inputs, seeds={} if seed is None else {"job": int(seed)})
-        job.run(corpus, output, config.tokenizer, runner)
+        seeds = {} if seed is None else {"job": int(seed)}
+
+        def record() -> None:
+            write_provenance(output, config, inputs=inputs, seeds=seeds)
+
+        job.run(corpus, output, config.tokenizer, RecordingRunner(runner, record))
 
 
 if __name__ == "__main__":

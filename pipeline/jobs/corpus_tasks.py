@@ -34,6 +34,10 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 METRIC = "accuracy"
+MORE_HELD_OUT = (
+    "give more text, or hold more of it out: chain.held_out_share=... in a chain, job.held_out_share=... of both "
+    "job=masked_lm and job=corpus_tasks by hand"
+)
 
 
 @dataclass(frozen=True)
@@ -141,8 +145,7 @@ class CorpusTasksJob:
         if len(documents) < 2:
             raise InputError(
                 f"{len(documents)} of {counts.kept} documents are held out at job.held_out_share="
-                f"{self.held_out_share}, but tasks need at least 2 (one for train, one for dev): raise it, here and in "
-                "job=masked_lm alike"
+                f"{self.held_out_share}, but tasks need at least 2 (one for train, one for dev): {MORE_HELD_OUT}"
             )
         train, dev = split_documents(documents, self.dev / (self.train + self.dev), self.seed)
         built = {}
@@ -153,7 +156,7 @@ class CorpusTasksJob:
                     raise InputError(
                         f"task {kind.name} has {len(items)} {name} items, fewer than job.minimum={self.minimum}: the "
                         f"{len(documents)} held-out documents hold too little prose in sentences (of a language that "
-                        "parts words by spaces); raise job.held_out_share, here and in job=masked_lm alike"
+                        f"parts words by spaces); {MORE_HELD_OUT}"
                     )
             built[kind.name] = self._write(kind, parts, output / kind.name)
         return built

@@ -20,10 +20,12 @@ def follow(label: str, marks: Sequence[Path]) -> Iterator[None]:
 
     def watch() -> None:
         with progress(label, total=len(marks)) as line:
-            ended = False
-            while not ended:
+            done, ended = 0, False
+            # The last file appears a while before the block ends; that all are there is said once.
+            while done < len(marks) and not ended:
                 ended = stop.wait(POLL_SECONDS)
-                line.update(sum(mark.exists() for mark in marks))
+                done = sum(mark.exists() for mark in marks)
+                line.update(done)
 
     thread = threading.Thread(target=watch, name="progress", daemon=True)
     thread.start()

@@ -54,6 +54,15 @@ def contents(directory: Path) -> dict[str, bytes]:
     }
 
 
+def stamps(directory: Path) -> dict[str, tuple[int, int]]:
+    """When each file was written last, and which file it is; locks, which every run takes, left out."""
+    return {
+        str(path.relative_to(directory)): (path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name[0] != "."
+    }
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A corpus of 5 MB with duplicates, and a tokenizer."""
@@ -120,8 +129,34 @@ def test_a_run_tells_its_progress_writes_its_provenance_and_does_nothing_the_sec
     assert set(provenance["inputs"]) == {"corpus", "tokenizer"}
     assert "masked_lm" in (tmp_path / "out/config.yaml").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert provenance["command"].startswith("python -m pipeline job=masked_lm output=")
+    # As if another version of the code had written it: the run that finds all complete must not sign for it.
+    (tmp_path / "out/provenance.json").write_text('{"git": "another"}')
+    before = stamps(tmp_path / "out")
     code, errors = run(*as_words(options))
     assert code == 0 and "nothing to do" in errors
+    assert stamps(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("job", "more"),
+    [
+        ("tokenizer", {"job.vocab_size": 300}),
+        ("documents", {}),
+        ("corpus_tasks", {"job.held_out_share": 0.3, "job.train": 20, "job.dev": 20, "job.minimum": 2}),
+    ],
+)
+def test_a_job_that_finds_its_output_complete_touches_no_file(tmp_path, job, more):
+    library = Path(json.__file__).parents[1]
+    roots = ",".join(str(library / name) for name in ("asyncio", "email", "http"))
+    words = as_words({"job": job, "corpus": "python_docs", "corpus.roots": f"[{roots}]", "runner.workers": 1} | more)
+    code, errors = run(*words, "output=out", cwd=tmp_path)
+    assert code == 0, errors
+    before = stamps(tmp_path / "out")
+    assert "provenance.json" in before
+    code, errors = run(*words, f"output={tmp_path}/out", cwd=tmp_path)
+    assert code == 0 and "nothing to do" in errors
+    assert stamps(tmp_path / "out") == before
 
 
 def test_torch_is_never_imported(options):
