@@ -118,7 +118,7 @@ def _groups(plan: Plan) -> Section:
 
 def _memory(plan: Plan) -> Section:
     parameters = sum(group.parameters for group in describe_groups(plan.optimizer))
-    rows = []
+    needs = []
     for stage in (0, 1, 2, 3):
         need = memory_per_rank(
             parameters,
@@ -129,11 +129,14 @@ def _memory(plan: Plan) -> Section:
             optimizer_states=round(plan.optimizer_states),
         )
         device = need["weights"] + need["gradients"] + need["optimizer"]
-        chosen = " (chosen)" if stage == plan.zero_stage else ""
-        figures = (need["weights"], need["gradients"], need["optimizer"], device, need["host"])
-        rows.append([f"{stage}{chosen}", *(_gib(figure) for figure in figures)])
+        needs.append([need["weights"], need["gradients"], need["optimizer"], device, need["host"]])
+    unit, factor = ("GiB", 2**30) if max(map(max, needs)) >= 2**30 else ("MiB", 2**20)
+    rows = [
+        [f"{stage}{' (chosen)' if stage == plan.zero_stage else ''}", *(f"{count / factor:,.2f}" for count in need)]
+        for stage, need in enumerate(needs)
+    ]
     ranks = f"{plan.world_size} rank{'s' if plan.world_size > 1 else ''}"
-    title = f"Memory per rank in GiB, {ranks}, {plan.precision}; without activations and buffers"
+    title = f"Memory per rank in {unit}, {ranks}, {plan.precision}; without activations and buffers"
     return title, ("ZeRO stage", "weights", "gradients", "optimizer", "device", "host"), rows
 
 
@@ -182,10 +185,6 @@ def _stages(plan: Plan) -> Section:
         [str(stage[key]) if isinstance(stage[key], str) else f"{stage[key]:,}" for key in head] for stage in plan.stages
     ]
     return f"Batches: a budget of {plan.budget:,.10g} {plan.unit}", head, rows
-
-
-def _gib(count: float) -> str:
-    return f"{count / 2**30:,.3f}" if count < 2**30 else f"{count / 2**30:,.2f}"
 
 
 def _is_number(text: str) -> bool:
