@@ -116,7 +116,13 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
     if ranks < 1:
         raise InputError(f"ranks must be at least 1, but is {ranks}.")
     check_ranks(run.plans, ranks)
-    number, first_sample = place_of_step(entries(run.directory), step, [stage.global_batch_size for stage in run.plans])
+    found = entries(run.directory)
+    if found and 1 <= step <= found[0].step:
+        raise InputError(
+            f"step must be one that the run in '{run.directory}' has made, after {found[0].step}, where it began as a "
+            f"fork, but is {step}: ask the run it is a fork of."
+        )
+    number, first_sample = place_of_step(found, step, [stage.global_batch_size for stage in run.plans])
     stage = run.plans[number]
     mixture = open_mixture(stage.data, skip=run.skip_rows)
     _require_unchanged(run.directory, mixture)

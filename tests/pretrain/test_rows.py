@@ -150,6 +150,7 @@ def test_what_the_command_prints_as_jsonl_is_a_skip_list(shards, tmp_path):
         ),
         (["run_dir={run}", "step=0"], "step must be a step of the run, from 1 on, but is 0"),
         (["run_dir={run}", "step=51"], "step must be one that the run in '{run}' has made, at most 50, but is 51"),
+        (["run_dir={fork}", "step=30"], "made, after 30, where it began as a fork, but is 30"),
         (["run_dir={run}", "step=1", "ranks=3"], "ranks = 4 * 3, but is 16"),
         (["run_dir={run}", "step=1", "ranks=0"], "ranks must be at least 1, but is 0"),
         (["run_dir={run}"], "option 'step' must be given"),
@@ -161,9 +162,10 @@ def test_what_the_command_prints_as_jsonl_is_a_skip_list(shards, tmp_path):
     ],
 )
 def test_what_cannot_be_printed_is_one_sentence(shards, tmp_path, overrides, sentence):
-    places = {name: tmp_path / name for name in ("run", "empty", "young", "other")}
+    places = {name: tmp_path / name for name in ("run", "empty", "young", "other", "fork")}
     for name in ("run", "young", "other"):
         write_run(places[name], shards)
+    write_run(places["fork"], shards, (StageEntry(30, 0, 480),))
     places["empty"].mkdir()
     (places["empty"] / "config.yaml").write_text("checkpoint: x\n")
     (places["young"] / "metrics.jsonl").unlink()
