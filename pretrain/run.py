@@ -5,10 +5,12 @@ hold any rule of training itself.
 """
 
 import contextlib
+import itertools
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,24 +21,30 @@ from omegaconf import DictConfig, OmegaConf
 from conf.errors import InputError
 from conf.files import atomic_write_bytes, directory_lock
 from conf.provenance import write_provenance
-from pretrain import stage_data
+from pretrain import dry_run, preflight, stage_data
 from pretrain.beginning import Beginning, begin
 from pretrain.budget import Progress
 from pretrain.callbacks.checkpointing import Checkpointing
+from pretrain.callbacks.gradient_noise import GradientNoise
 from pretrain.callbacks.metrics import Metrics, MetricsFile
+from pretrain.callbacks.nonfinite import FindNonFinite
 from pretrain.callbacks.preemption import Preemption
 from pretrain.callbacks.stages import StageLog
 from pretrain.callbacks.throughput import Clock
 from pretrain.callbacks.validation import Validation
+from pretrain.callbacks.wandb import WandbRun, require_wandb
 from pretrain.checkpoints import CheckpointFolder, RunState
+from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, Ranks, threads_of_a_rank
 from pretrain.engine import TrainingEngine
 from pretrain.options import TrainerOptions
+from pretrain.peak_flops import Precision, known_peak, measured_peak
 from pretrain.resuming import flatten
 from pretrain.spikes import SpikeRule
-from pretrain.stage_data import StageData
+from pretrain.stage_data import OpenStage, StageData
 from pretrain.stages import StagePlan, check_ranks
 from pretrain.trainer import Ending, Trainer
+from pretrain.watchdog import watch
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +62,7 @@ def train(config: DictConfig, ranks: Ranks) -> Ending:
     try:
         facts = {name: value for name, value in flatten(_plain(config)).items() if name not in _OF_ONE_RANK}
         group.agree({**facts, "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID")})
-        with _as_only_writer(group, Path(config.run_dir)):
+        with contextlib.nullcontext() if config.dry_run else _as_only_writer(group, Path(config.run_dir)):
             return _train(config, options, plans, group)
     finally:
         group.close()
@@ -79,71 +87,195 @@ def _as_only_writer(group: Group, run_dir: Path) -> Iterator[None]:
 def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePlan], group: Group) -> Ending:
     run_dir = Path(config.run_dir)
     with contextlib.ExitStack() as stack:
-        preemption = Preemption(run_dir)
+        preemption = Preemption(run_dir, options.time_limit_minutes, options.save_before_end_seconds)
         stack.callback(preemption.restore)
         data = stage_data.open_data(config, plans, group)
-        architecture = hydra.utils.instantiate(config.model, _convert_="all")
-        _require_positions(data, architecture)
-        torch.manual_seed(config.seed)
-        model = data[0].objective.build_model(architecture, data[0].manifest.vocab_size)
-        data_hash = stage_data.content_hash(data)
-        beginning = begin(_plain(config), model, architecture, data[0].manifest, data_hash, data[0].directory, group)
-        spikes = None
-        if options.skip_sigmas is not None:
-            spikes = SpikeRule(options.skip_sigmas, recent=beginning.state.recent_norms if beginning.state else ())
+        pieces = _build(config, options, data, group)
+        if config.dry_run:
+            if group.ranks.is_main:
+                dry_run.report(_dry_run(config, options, data, pieces, group))
+            return "finished"
         engine = TrainingEngine(
-            model,
+            pieces.model,
             data[0].objective.loss,
-            hydra.utils.instantiate(config.optimizer, _convert_="all")(model),
-            hydra.utils.instantiate(config.deepspeed, _convert_="all"),
+            pieces.optimizer,
+            pieces.deepspeed,
             group.ranks,
             micro_batch_size=plans[0].micro_batch_size,
             gradient_clipping=options.gradient_clipping,
-            judge=spikes.judge if spikes is not None else None,
+            judge=pieces.spikes.judge if pieces.spikes is not None else None,
         )
         stack.callback(engine.close)
-        if beginning.optimizer is not None:
-            engine.load_optimizer_state(beginning.optimizer)
+        if pieces.beginning.optimizer is not None:
+            engine.load_optimizer_state(pieces.beginning.optimizer)
         trainer = Trainer(
             options=options,
             engine=engine,
-            stages=[stage.open(options, config.seed, group.ranks) for stage in data],
+            stages=[opened.stage for opened in pieces.stages],
             loss_names=data[0].objective.loss_names,
-            schedule=hydra.utils.instantiate(config.schedule, _convert_="all"),
+            schedule=pieces.schedule,
             group=group,
             seed=config.seed,
             wants_stop=preemption.requested,
-            spikes=spikes,
-            **_counts(beginning),
+            spikes=pieces.spikes,
+            **_counts(pieces.beginning),
         )
-        total = trainer.budget.total
-        trainer.schedule(total, 1.0, total)  # impossible options fail here and not after hours
-        if beginning.saved_step >= 0 and trainer.is_finished:
+        if pieces.beginning.saved_step >= 0 and trainer.is_finished:
             # What is complete stays as it is, to the byte.
             if group.ranks.is_main:
                 logger.info("the run in %s is complete: %d steps, nothing to do", run_dir, trainer.progress.step)
             return "finished"
-        file = None
-        if group.ranks.is_main:
-            _write_head(config, run_dir, data)
-            file = MetricsFile(run_dir, trainer.progress.step)
-            stack.callback(file.close)
-            _announce(trainer, model, data)
+        _preflight(run_dir, options, data, pieces, group, engine.device)
+        peak, _ = _peak_flops(options, engine.device, pieces.deepspeed.precision)
+        (trainer.peak_flops,) = group.sum([peak])
+        file = _open_files(config, run_dir, data, trainer, pieces, stack) if group.ranks.is_main else None
         saving = Checkpointing(
             CheckpointFolder(run_dir),
-            _run_state(config, architecture, data, data_hash, beginning),
-            beginning.saved_step,
-            save_at_start=beginning.is_new_fork,
+            _run_state(config, data, pieces),
+            pieces.beginning.saved_step,
+            save_at_start=pieces.beginning.is_new_fork,
         )
         stack.callback(saving.close)
         trainer.callbacks = (
             StageLog(file),
+            *([FindNonFinite()] if options.find_nonfinite else []),
+            *([GradientNoise(file)] if options.gradient_noise else []),
             Metrics(file),
-            Validation(file, measured_step=beginning.saved_step),
+            Validation(file, measured_step=pieces.beginning.saved_step),
             saving,
             preemption,
         )
-        return trainer.fit()
+        with watch(group, group.ranks.rank, lambda: trainer.status, options.hang_seconds):
+            return trainer.fit()
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """What the options describe, built; no file of the run is written yet."""
+
+    architecture: Any
+    model: torch.nn.Module
+    data_hash: str
+    beginning: Beginning
+    optimizer: torch.optim.Optimizer
+    optimizer_states: float
+    schedule: Callable[[float, float, float], float]
+    deepspeed: DeepSpeedOptions
+    stages: list[OpenStage]
+    spikes: SpikeRule | None
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are trained, the rows that pad the vocabulary included."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+def _build(config: DictConfig, options: TrainerOptions, data: Sequence[StageData], group: Group) -> _Pieces:
+    """Build model, optimiser, schedule and stages, and find where the run begins. A collective call."""
+    require_wandb(config.wandb.project)
+    architecture = hydra.utils.instantiate(config.model, _convert_="all")
+    _require_positions(data, architecture)
+    manifest, plain = data[0].manifest, _plain(config)
+    torch.manual_seed(config.seed)
+    model = data[0].objective.build_model(architecture, manifest.vocab_size)
+    data_hash = stage_data.content_hash(data)
+    beginning = begin(plain, model, architecture, manifest, data_hash, data[0].directory, group)
+    make = hydra.utils.instantiate(config.optimizer, _convert_="all")
+    schedule = hydra.utils.instantiate(config.schedule, _convert_="all")
+    total = options.budget.total
+    schedule(total, 1.0, total)  # impossible options fail here and not after hours
+    spikes = None
+    if options.skip_sigmas is not None:
+        spikes = SpikeRule(options.skip_sigmas, recent=beginning.state.recent_norms if beginning.state else ())
+    return _Pieces(
+        architecture,
+        model,
+        data_hash,
+        beginning,
+        make(model),
+        preflight.optimizer_states(make),
+        schedule,
+        hydra.utils.instantiate(config.deepspeed, _convert_="all"),
+        [stage.open(options, config.seed, group.ranks, architecture) for stage in data],
+        spikes,
+    )
+
+
+def _peak_flops(options: TrainerOptions, device: torch.device, precision: Precision) -> tuple[float, str]:
+    """Return the FLOPs a second that an MFU of this rank is a share of, and where the figure is from."""
+    if options.peak_flops is not None:
+        return options.peak_flops, "trainer.peak_flops"
+    if device.type == "cuda" and (known := known_peak(torch.cuda.get_device_name(device), precision)) is not None:
+        return known, "datasheet"
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    return measured_peak(device, dtype), "measured by a matrix product"
+
+
+def _preflight(
+    run_dir: Path,
+    options: TrainerOptions,
+    data: Sequence[StageData],
+    pieces: _Pieces,
+    group: Group,
+    device: torch.device,
+) -> None:
+    """Check before the first step what would end the run later. A collective call."""
+    size = preflight.checkpoint_bytes(pieces.parameters, pieces.optimizer_states)
+    for_good = 0
+    if options.keep_every is not None and options.budget.unit == "steps":
+        for_good = int(options.budget.total) // options.keep_every
+    space = partial(preflight.check_space, run_dir, size, options.keep_last, options.keep_best, for_good)
+    shards = [(source.directory, source.reader.manifest) for stage in data for source in stage.train.sources]
+    preflight.check(group, device, shards, pieces.model.vocab_size, space)  # type: ignore[arg-type]
+
+
+def _dry_run(
+    config: DictConfig, options: TrainerOptions, data: Sequence[StageData], pieces: _Pieces, group: Group
+) -> dry_run.Plan:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    peak, source = _peak_flops(options, device, pieces.deepspeed.precision)
+    ends = [0.0, *(stage.plan.end for stage in data)]
+    budget = options.budget
+    return dry_run.Plan(
+        architecture=pieces.architecture,
+        vocab_size=data[0].manifest.vocab_size,
+        optimizer=pieces.optimizer,
+        optimizer_states=pieces.optimizer_states,
+        world_size=group.ranks.world_size,
+        zero_stage=pieces.deepspeed.stage,
+        precision=pieces.deepspeed.precision,
+        offload_optimizer=pieces.deepspeed.offload_optimizer,
+        stages=stage_data.describe(data, budget.total, budget.unit),
+        shapes=[opened.shape for opened in pieces.stages],
+        shares=[end - start for start, end in itertools.pairwise(ends)],
+        budget=budget.total,
+        unit=budget.unit,
+        peak_flops=peak,
+        peak_source=source,
+    )
+
+
+def _open_files(
+    config: DictConfig,
+    run_dir: Path,
+    data: Sequence[StageData],
+    trainer: Trainer,
+    pieces: _Pieces,
+    stack: contextlib.ExitStack,
+) -> MetricsFile:
+    """Write the head of the run directory and open what figures go to (rank 0)."""
+    _write_head(config, run_dir, data)
+    _announce(trainer, pieces.model, data)
+    listeners = []
+    if config.wandb.project is not None:
+        state = pieces.beginning.state
+        run_id = state.wandb_id if state is not None else None
+        remote = WandbRun(run_dir, _plain(config), config.wandb.project, config.wandb.entity, config.wandb.name, run_id)
+        stack.callback(remote.close)
+        listeners.append(remote.write)
+    file = MetricsFile(run_dir, trainer.progress.step, listeners)
+    stack.callback(file.close)
+    return file
 
 
 def _counts(beginning: Beginning) -> dict[str, Any]:
@@ -172,23 +304,20 @@ def _require_positions(data: Sequence[StageData], architecture: Any) -> None:
             )
 
 
-def _run_state(
-    config: DictConfig, architecture: Any, data: Sequence[StageData], data_hash: str, beginning: Beginning
-) -> RunState:
+def _run_state(config: DictConfig, data: Sequence[StageData], pieces: _Pieces) -> RunState:
     """Return what every checkpoint of this run says of it; the counts are filled in at each save."""
-    manifest, before = data[0].manifest, beginning.state
+    manifest, before = data[0].manifest, pieces.beginning.state
     return RunState(
         step=0,
         samples=0,
         tokens=0,
         elapsed=0.0,
         updates=0,
-        model=asdict(architecture),
+        model=asdict(pieces.architecture),
         vocab_size=manifest.vocab_size,
         tokenizer_hash=manifest.tokenizer_hash,
-        data_hash=data_hash,
+        data_hash=pieces.data_hash,
         config=_plain(config),
-        wandb_id=before.wandb_id if before is not None else None,
         fork=before.fork if before is not None else None,
     )
 

@@ -19,6 +19,7 @@ from pipeline.shards import Manifest, verify
 from pretrain.data.loader import Layout, Loader, validation_batches
 from pretrain.data.mixture import Mixture, open_mixture
 from pretrain.distributed import Group, Ranks
+from pretrain.dry_run import BatchShape, batch_shape
 from pretrain.objectives import DataFacts, Objective
 from pretrain.options import TrainerOptions
 from pretrain.stages import Data, StagePlan, plan
@@ -45,8 +46,8 @@ class StageData:
         """The stage's first shard directory."""
         return self.train.sources[0].directory
 
-    def open(self, options: TrainerOptions, seed: int, ranks: Ranks) -> Stage:
-        """Return the stage as this rank reads it."""
+    def open(self, options: TrainerOptions, seed: int, ranks: Ranks, architecture: Any) -> "OpenStage":
+        """Return the stage as this rank reads it, and what its batches look like (from its first one)."""
         layout = Layout(
             self.plan.global_batch_size, self.plan.micro_batch_size, rank=ranks.rank, world_size=ranks.world_size
         )
@@ -62,7 +63,17 @@ class StageData:
         if self.held_out is not None and options.validation_rows:
             rows = min(options.validation_rows, len(self.held_out))
             validation = partial(validation_batches, self.held_out, self.objective, rows, layout)
-        return Stage(self.plan, layout, loader, self.train.key, validation)
+        shape = batch_shape(loader.step(0), self.objective.loss_names)
+        flops = shape.flops_per_token(architecture, self.facts.vocab_size)
+        return OpenStage(Stage(self.plan, layout, loader, self.train.key, validation, flops), shape)
+
+
+@dataclass(frozen=True)
+class OpenStage:
+    """A stage in use, with the shape of its batches."""
+
+    stage: Stage
+    shape: BatchShape
 
 
 def stage_plans(config: DictConfig, options: TrainerOptions) -> list[StagePlan]:

@@ -48,6 +48,7 @@ class Stage:
     """A stage in use: its plan, its batches' split over ranks, its loader, and the key under which rows are counted.
 
     `validation` makes this rank's share of the held-out batches anew at each call; None where there are none.
+    `flops_per_token` are those of forward and backward pass, for the MFU.
     """
 
     plan: StagePlan
@@ -55,6 +56,7 @@ class Stage:
     loader: Loader
     data_key: str
     validation: Callable[[], Iterator[MicroBatch]] | None = None
+    flops_per_token: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Trainer:
     `schedule` is asked with the budget's position before an update, its size, and the total (see `optim.schedules`).
 
     `validation` is the step and the main loss of the last validation; `spikes` the rule that skips steps, if there is
-    one; `flops_per_token` and `peak_flops` (of all ranks) what an MFU is computed from.
+    one; `peak_flops` (of all ranks) what an MFU is a share of.
     """
 
     options: TrainerOptions
@@ -116,7 +118,6 @@ class Trainer:
     clock: Clock = field(default_factory=Clock)
     spikes: SpikeRule | None = None
     validation: tuple[int, float] | None = None
-    flops_per_token: float = 0.0
     peak_flops: float | None = None
     status: Status = field(default_factory=lambda: Status(0, "starting", time.monotonic()))
     stage: Stage = field(init=False)
@@ -152,6 +153,11 @@ class Trainer:
     def loader(self) -> Loader:
         """The loader of the stage in use."""
         return self.stage.loader
+
+    @property
+    def flops_per_token(self) -> float:
+        """FLOPs of forward and backward pass for each real token of the stage in use."""
+        return self.stage.flops_per_token
 
     @property
     def first_sample(self) -> int:
