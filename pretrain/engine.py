@@ -16,6 +16,7 @@ from torch import nn
 
 from conf.errors import InputError
 from pretrain.data.batching import Batch
+from pretrain.deepspeed_gradients import forget_last_step, hand_over_accumulated
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Ranks, import_deepspeed
 from pretrain.engine_state import FullState, StateOfStage, persistent_buffers
@@ -138,6 +139,9 @@ class TrainingEngine:
         for group, peak in zip(self._engine.optimizer.param_groups, self._peak_rates, strict=True):
             group["lr"] = peak * rate_factor
         factors = self._factors(counts)
+        stage, offloaded = self.options.stage, self.options.offload_optimizer
+        if stage == 3 or offloaded:
+            forget_last_step(self._engine.optimizer, stage, offloaded)
         totals: dict[str, torch.Tensor] = {}
         for number, (batch, seed) in enumerate(zip(batches, seeds, strict=True)):
             self._engine.set_gradient_accumulation_boundary(number == len(batches) - 1)
@@ -145,6 +149,8 @@ class TrainingEngine:
             objective, losses = self._engine(batch.to(self.device, non_blocking=True), factors)
             self._engine.backward(objective, scale_wrt_gas=False)
             totals = {name: totals[name] + loss if totals else loss for name, loss in losses.items()}
+        if offloaded and len(batches) > 1:
+            hand_over_accumulated(self._engine.optimizer, stage)
         self._update()
         return StepOutcome(totals, self._skipped)
 

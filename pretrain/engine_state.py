@@ -93,7 +93,7 @@ class StateOfStage:
         from deepspeed.utils import safe_get_full_fp32_param
 
         if self._stage == 3 and not parameter.requires_grad:  # split like the others, but in no group
-            from deepspeed.zero import GatheredParameters
+            from deepspeed.runtime.zero import GatheredParameters
 
             with GatheredParameters([parameter]):
                 return parameter.detach().clone()
