@@ -180,6 +180,8 @@ class Trainer:
                 if agreed.stop or agreed.late:
                     ending = "preempted" if agreed.stop else "out of time"
                     break
+                if self.is_finished:  # of a budget in hours, which the agreement has just told
+                    break
                 self._tell("on_step", self._step(micro_batches, agreed))
         self._tell("on_end", ending)
         return ending
