@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 
 from conf.errors import InputError
@@ -45,12 +47,26 @@ def exchange(group):
             call()
         found[name] = str(caught.value)
     group.agree({"seed": 0})
+    found["maximum"] = group.maximum([float(rank), -float(rank)])
+    found["gathered"] = group.gather({"rank": rank})
+    found["mine"] = group.together(lambda: f"result of {rank}")
+
+    def only_here():
+        if rank == 1:
+            raise OSError("no such file")
+
+    with pytest.raises(InputError) as caught:
+        group.together(only_here)
+    found["together"] = str(caught.value)
     return found
 
 
 def test_ranks_exchange_values_and_fail_together():
     results = run_on_ranks("tests.pretrain.test_distributed:exchange", ranks=2)
+    assert [result.pop("mine") for result in results] == ["result of 0", "result of 1"]
     assert results[0] == results[1]
+    assert results[0]["maximum"] == [1.0, 0.0] and results[0]["gathered"] == [{"rank": 0}, {"rank": 1}]
+    assert results[0]["together"] == f"on rank 1 ({socket.gethostname()}): no such file"
     assert results[0]["sum"] == [3.0, 1.0] and results[0]["value"] == {"from": 0}
     assert results[0]["refusal"] == "only rank 0 sees why"
     assert "'data' is 'hash 0' on rank 0 and 'hash 1' on rank 1" in results[0]["difference"]

@@ -5,7 +5,9 @@ import sys
 import threading
 import time
 
-from pretrain.launch import EXIT_PREEMPTED, rank_environment, run_ranks
+import pytest
+
+from pretrain.launch import EXIT_HANG, EXIT_PREEMPTED, STACK_OF, rank_environment, run_ranks
 
 
 def python(code):
@@ -65,6 +67,59 @@ time.sleep(60)
 """
     threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
     assert run_ranks([python(code)] * 2) == EXIT_PREEMPTED
+
+
+def test_when_the_watchdogs_end_the_ranks_the_sentence_is_said_once_with_the_stack_of_the_culprit(capfd):
+    rank = f"""
+import os, sys, time
+print("error: rank 1 on here hangs", file=sys.stderr)
+if os.environ["RANK"] == "1":
+    print("{STACK_OF} rank 1:\\n  File loader.py, line 7", file=sys.stderr)
+sys.stderr.flush()
+os._exit({EXIT_HANG})
+"""
+    assert run_ranks([python(rank)] * 2) == EXIT_HANG
+    errors = capfd.readouterr().err
+    assert errors.count("error:") == 1 and errors.count("loader.py, line 7") == 1
+
+
+def test_a_rank_that_is_stopped_does_not_keep_what_the_others_say_of_it(capfd):
+    rank = f"""
+import os, signal, sys, time
+if os.environ["RANK"] == "0":
+    os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(0.5)
+print("error: rank 0 on here is stopped", file=sys.stderr)
+os._exit({EXIT_HANG})
+"""
+    start = time.monotonic()
+    assert run_ranks([python(rank)] * 2) == EXIT_HANG
+    assert time.monotonic() - start < 30
+    assert capfd.readouterr().err.count("error: rank 0 on here is stopped") == 1
+
+
+def test_the_others_may_say_who_was_killed_before_they_are_stopped(capfd):
+    rank = f"""
+import os, signal, sys, time
+if os.environ["RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(1.5)
+print("error: rank 1 on here has died at step 3", file=sys.stderr)
+os._exit({EXIT_HANG})
+"""
+    assert run_ranks([python(rank)] * 2) == 137
+    errors = capfd.readouterr().err
+    assert "rank 1 on here has died at step 3" in errors and "rank 1 of 2 was killed by signal 9" in errors
+
+
+def test_a_second_ctrl_c_gives_up_on_ranks_that_are_still_saving():
+    deaf = python("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)")
+    for seconds in (1.5, 3.0):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_ranks([deaf] * 2)
+    assert 2.5 < time.monotonic() - start < 20
 
 
 def test_ranks_do_not_outlive_a_launcher_that_is_killed(tmp_path):

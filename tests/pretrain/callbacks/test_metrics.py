@@ -1,6 +1,9 @@
 import json
 
-from pretrain.callbacks.metrics import MetricsFile
+import psutil
+import torch
+
+from pretrain.callbacks.metrics import LossSums, MetricsFile, describe, memory_gib
 
 
 def lines(path):
@@ -29,3 +32,37 @@ def test_each_figure_is_a_tensorboard_scalar(tmp_path):
     board = EventAccumulator(str(tmp_path / "tensorboard"))
     board.Reload()
     assert [(event.step, event.value) for event in board.Scalars("loss")] == [(10, 2.5)]
+
+
+def test_listeners_are_handed_each_line(tmp_path):
+    heard = []
+    file = MetricsFile(tmp_path, step=0, listeners=[lambda step, values: heard.append((step, dict(values)))])
+    file.write(3, {"loss": 1.5})
+    file.close()
+    assert heard == [(3, {"loss": 1.5})]
+
+
+def test_losses_are_means_over_the_targets_of_all_steps_and_ranks():
+    sums = LossSums()
+    sums.add(
+        {"masked_lm": torch.tensor(6.0), "next_sentence": torch.tensor(1.0)}, {"masked_lm": 4.0, "next_sentence": 0.0}
+    )
+    sums.add(
+        {"masked_lm": torch.tensor(2.0), "next_sentence": torch.tensor(0.0)}, {"masked_lm": 12.0, "next_sentence": 0.0}
+    )
+    two_ranks = sums.take(lambda values: [2 * value for value in values])
+    assert two_ranks == {"masked_lm": 16.0 / 16.0, "next_sentence": 2.0}
+    assert sums.take(lambda values: values) == {}
+
+
+def test_the_memory_on_a_cpu_is_what_the_process_holds():
+    expected = psutil.Process().memory_info().rss / 2**30
+    assert abs(memory_gib(torch.device("cpu")) - expected) < 0.05
+
+
+def test_the_line_for_people_has_what_is_known():
+    values = {"learning_rate": 1e-4, "tokens_per_second": 12345.6, "data_wait": 0.02, "memory_gib": 1.25, "skipped": 0}
+    assert describe(values) == "rate 1.00e-04, 12,346 tokens/s, waits for data 2%, 1.2 GiB"
+    more = values | {"loss": 2.5, "mfu": 0.413, "skipped": 3}
+    assert describe(more).startswith("loss 2.500, rate") and "MFU 41.3%" in describe(more)
+    assert describe(more).endswith("3 skipped")
