@@ -1,8 +1,8 @@
 """AdamW (Loshchilov and Hutter, 2019), and BERT's original form of it without bias correction.
 
-The kept implementation is torch's: fused into one kernel where there is CUDA, otherwise its foreach form. DeepSpeed's
-FusedAdam and CPUAdam are not taken: they compute the same, but compile at first use (minutes). torch has none without
-bias correction, so that form is ours. Must not import deepspeed.
+The kept implementation is torch's, in its fused form: one pass over each parameter, on CUDA and on a CPU (where it
+takes a quarter of the plain form's time). DeepSpeed's FusedAdam and CPUAdam are not taken: they compute the same, but
+compile at first use (minutes). torch has none without bias correction, so that form is ours. Must not import deepspeed.
 """
 
 from typing import Any
@@ -36,9 +36,7 @@ def adamw(
     groups = parameter_groups(model, lr=lr, weight_decay=weight_decay, layer_decay=layer_decay)
     if not bias_correction:
         return UncorrectedAdamW(groups, betas=betas, eps=eps)
-    # False and not None: torch would choose its fused form by itself where parameters are already on CUDA.
-    fused = torch.cuda.is_available()
-    return torch.optim.AdamW(groups, lr=lr, betas=(betas[0], betas[1]), eps=eps, weight_decay=weight_decay, fused=fused)
+    return torch.optim.AdamW(groups, lr=lr, betas=(betas[0], betas[1]), eps=eps, weight_decay=weight_decay, fused=True)
 
 
 class UncorrectedAdamW(MomentOptimizer):
