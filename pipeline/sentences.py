@@ -19,9 +19,9 @@ _BORDER_CHARACTERS = " \t\r\n"
 
 
 def sentence_starts(text: str) -> NDArray[np.int64]:
-    """The places of the first characters of the sentences of a text, ascending [S]; the first is 0. None if empty."""
+    """The places of the first characters of the sentences of a text, ascending [S]; the first is 0."""
     words = [match.start() for match in _WORD.finditer(text)]
-    starts = [0] if text else []
+    starts = [0]
     number = 0
     for paragraph in paragraphs(text):
         if not paragraph:

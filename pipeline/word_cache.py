@@ -37,6 +37,7 @@ SAMPLE_CHARACTERS = 200_000
 NEW_SHARE = 0.5
 # ASCII white space to Arrow, control characters to be removed to BERT's normaliser: no chunk border.
 NOT_A_BORDER = ("\x0b", "\x0c")
+WHITE_SPACE_MARKS = "▁Ġ \t\n\r"  # SentencePiece's, byte-level BPE's, and white space itself
 PROBES = (
     "Plain words, punctuation: it's (well-known) -- [MASK] [CLS]## ##ing",
     "a\x0bb c\x0cd e\x1cf\x1dg\x1eh\x1fi j\x85k l\u2028m n\u00a0o p\u3000q\u200br\ufeffs t\u00adu\x00v\ufffdw",
@@ -92,7 +93,7 @@ class PlainEncoder:
                 words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
                 starts = _changes(words)
             else:
-                starts = np.array([_after_white_space(text, begin) for begin, _ in encoding.offsets])
+                starts = _marked_words(encoding.tokens)
             starts[0] = True
             ids[starts] |= WORD_START
         if "sentence_lengths" in self._columns:
@@ -109,8 +110,19 @@ def _changes(values: Int64) -> NDArray[np.bool_]:
     return np.append(True, values[1:] != values[:-1])
 
 
-def _after_white_space(text: str, place: int) -> bool:
-    return text[place : place + 1].isspace() or text[max(place - 1, 0) : place].isspace()
+def _marked_words(tokens: Sequence[str]) -> NDArray[np.bool_]:
+    """Which tokens [N] begin a word, for tokenizers that keep white space, as itself or as a mark, within the tokens.
+
+    A token that is nothing else begins the word after it. (The places that the library reports are no help: after
+    a normaliser that adds a character they are one off.)
+    """
+    starts = np.zeros(len(tokens), dtype=bool)
+    goes_on = False
+    for number, token in enumerate(tokens):
+        rest = token.lstrip(WHITE_SPACE_MARKS)
+        starts[number] = len(rest) < len(token) and not goes_on
+        goes_on = not rest
+    return starts
 
 
 class SentenceEncoder:
