@@ -23,6 +23,7 @@ from pipeline.tokenizer import load_tokenizer, save_tokenizer, special_ids
 from pretrain.data.batching import pad_sequences
 from pretrain.models.huggingface_config import check_exportable, config_from_huggingface, config_to_huggingface
 from pretrain.models.huggingface_names import from_huggingface, has_sentence_head, to_huggingface
+from pretrain.models.huggingface_roberta import roberta_as_bert
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.weights import SAFETENSORS, model_from_state, read_weights
 
@@ -101,7 +102,7 @@ def _write_tokenizer(tokenizer: Tokenizer, ids: dict[str, int], model: MaskedLan
 
 
 def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | None]:
-    """Read a BERT or ModernBERT folder -> (model in evaluation mode, its tokenizer or None without tokenizer.json).
+    """Read a folder of BERT, RoBERTa or ModernBERT -> (model in evaluation mode, tokenizer; None without its file).
 
     BERT's sentence head is kept with its pooler; a pooler without one is not used. A folder of the bare encoder has no
     masked-LM head: it starts fresh from torch's global generator, and the log says so. Raises InputError, naming the
@@ -115,8 +116,11 @@ def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | No
         raise InputError(f"'{folder}' is no Hugging Face folder: it has no {CONFIG}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"'{config_path}' cannot be read as JSON: {error}") from error
-    config, vocab_size = config_from_huggingface(raw, str(config_path))
+    config_from_huggingface(raw, str(config_path))  # refuses a kind of model before its weights are read
     weights_path, tensors = read_weights(folder)
+    if raw["model_type"] == "roberta":
+        raw, tensors = roberta_as_bert(raw, tensors, str(weights_path))
+    config, vocab_size = config_from_huggingface(raw, str(config_path))
     config = replace(config, pooler=config.architecture == "bert" and has_sentence_head(tensors))
     state, has_head, unused = from_huggingface(tensors, config, vocab_size, str(weights_path))
     model = model_from_state(config, vocab_size, state, str(weights_path), partial=not has_head)

@@ -96,11 +96,12 @@ def config_to_huggingface(config: EncoderConfig, vocab_size: int, special_ids: M
 def config_from_huggingface(raw: Mapping[str, Any], where: str) -> tuple[EncoderConfig, int]:
     """config.json -> (our configuration, vocabulary size).
 
+    RoBERTa's is read as BERT's would be; `huggingface_roberta.py` says what must be done to it before that.
     Raises InputError, naming `where` and the field, for a kind of model or an option that is not ours.
     """
     kind = raw.get("model_type")
     try:
-        if kind == "bert":
+        if kind in ("bert", "roberta"):
             _require(raw, where, {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False})
             return _bert_config(raw), int(raw["vocab_size"])
         if kind == "modernbert":
@@ -108,7 +109,7 @@ def config_from_huggingface(raw: Mapping[str, Any], where: str) -> tuple[Encoder
             return _modern_config(raw, where), int(raw["vocab_size"])
     except KeyError as error:
         raise InputError(f"'{where}' lacks the field {error}, without which the model's shape is unknown") from error
-    raise InputError(f"'{where}' has model_type {kind!r}, but only 'bert' and 'modernbert' can be imported")
+    raise InputError(f"'{where}' has model_type {kind!r}, but only 'bert', 'roberta' and 'modernbert' can be imported")
 
 
 def _require(raw: Mapping[str, Any], where: str, expected: Mapping[str, Any]) -> None:
