@@ -85,14 +85,18 @@ def run_ranks(commands: Sequence[Sequence[str]]) -> int:
         raise InputError("ranks must be at least 1, but is 0.")
     port = free_port()
     processes = [_start(rank, command, len(commands), port) for rank, command in enumerate(commands)]
+    grace = _GRACE_SECONDS
     try:
         with _forwarded_signals(processes):
             failed = _first_failure(processes)
         if failed is None:
             return 0
-        return _report(failed, processes)
+        code = _report(failed, processes)
+        if code == EXIT_HANG:  # what is left neither saves nor listens
+            grace = 0.0
+        return code
     finally:
-        _stop(processes)
+        _stop(processes, grace)
 
 
 def _start(rank: int, command: Sequence[str], ranks: int, port: int) -> _Process:
@@ -196,12 +200,12 @@ def _show_who_hung(processes: Sequence[_Process]) -> None:
             print(line, file=sys.stderr)
 
 
-def _stop(processes: Sequence[_Process]) -> None:
+def _stop(processes: Sequence[_Process], grace: float) -> None:
     """Terminate what still runs; a rank that waits in a collective cannot react and is killed."""
     running = [process.popen for process in processes if process.popen.poll() is None]
     for popen in running:
         popen.terminate()
-    deadline = time.monotonic() + _GRACE_SECONDS
+    deadline = time.monotonic() + grace
     for popen in running:
         try:
             popen.wait(max(0.0, deadline - time.monotonic()))

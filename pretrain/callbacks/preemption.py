@@ -83,7 +83,7 @@ class Preemption(Callback):
         self._stop_at = None if end is None else end - save_before_end_seconds
         self._asked: float | None = None
         self._longest_step = 0.0
-        self._steps = 0
+        self._steps = self._first_step = 0
         self._received: int | None = None
         self._interrupted: float | None = None
         self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
@@ -116,6 +116,7 @@ class Preemption(Callback):
 
     def on_start(self, trainer: Trainer) -> None:
         """Remove the marker of an earlier session."""
+        self._first_step = trainer.progress.step
         if trainer.group.ranks.is_main:
             self._marker.unlink(missing_ok=True)
 
@@ -127,6 +128,8 @@ class Preemption(Callback):
                 atomic_write_text(self._marker, f"step {trainer.progress.step}\n")
                 step, reason = trainer.progress.step, next(iter(reasons), "asked to stop")
                 logger.info("%s: saved and stopped at step %d; the same command goes on from there", reason, step)
+                if step == self._first_step and self._stop_at is not None:
+                    logger.warning("no step was made in the time of this job: another one needs more time")
         self.restore()
 
     def _reason(self) -> str | None:
