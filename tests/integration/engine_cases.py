@@ -421,3 +421,17 @@ def plain_partly_used(world: int) -> dict[str, torch.Tensor]:
                 parameter.grad = torch.zeros_like(parameter)
         optimizer.step()
     return {name: p.detach() for name, p in model.named_parameters()}
+
+
+def misuse(group: Group) -> list[str | None]:
+    """What a step without batches and one without a loss's count say, and then a right one."""
+    engine = toy_engine(group, {"stage": 1})
+    told: list[str | None] = []
+    for batches, counts in (([], {"square": 1.0, "length": 1.0}), ([points(0)], {"square": 1.0})):
+        try:
+            engine.train_step(batches, counts=counts, rate_factor=1.0, seeds=[0] * len(batches))
+        except ValueError as error:
+            told.append(str(error))
+    told.append(step(group, engine, 0, 1).skipped)
+    engine.close()
+    return told

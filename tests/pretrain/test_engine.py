@@ -1,44 +1,62 @@
+"""What the engine refuses before DeepSpeed is asked; its steps are in tests/integration/test_engine_steps.py."""
+
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from conf.errors import InputError
-from pretrain.engine import DeepSpeedOptions, persistent_buffers
+from pretrain.distributed import Ranks
+from pretrain.engine import DeepSpeedOptions, TrainingEngine
+from tests.helpers.ranks import run_on_ranks
+from tests.integration.engine_cases import Toy, adam, toy_loss, whole
 
 
-def test_a_misspelt_key_of_deepspeed_is_an_error_that_names_the_nearest():
-    with pytest.raises(InputError, match=r"wall_clock_breakdwn.*'wall_clock_breakdown'"):
-        DeepSpeedOptions(other={"wall_clock_breakdwn": True})
-    with pytest.raises(InputError, match=r"deepspeed.zero.overlap_com.*'overlap_comm'"):
-        DeepSpeedOptions(zero={"overlap_com": True}).zero_optimization()
+def build(model, optimizer, **options):
+    return TrainingEngine(
+        model,
+        toy_loss,
+        optimizer,
+        DeepSpeedOptions(**options),
+        Ranks(0, 1, 0, 1),
+        micro_batch_size=1,
+        gradient_clipping=0.0,
+    )
 
 
-def test_what_the_trainer_decides_cannot_be_set_twice():
-    with pytest.raises(InputError, match=r"use the option trainer.gradient_clipping"):
-        DeepSpeedOptions(other={"gradient_clipping": 2.0})
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_an_optimizer_that_needs_whole_parameters_is_refused_where_they_are_split(stage):
+    model = Toy()
+    with pytest.raises(InputError, match=rf"Whole needs whole parameters, but deepspeed.stage={stage}"):
+        build(model, whole(model), stage=stage)
 
 
-@pytest.mark.parametrize("wrong", [{"stage": 4}, {"precision": "fp16"}, {"bucket_size": 0}])
-def test_values_out_of_range_are_named(wrong):
-    with pytest.raises(InputError, match=f"deepspeed.{next(iter(wrong))}"):
-        DeepSpeedOptions(**wrong)
+def test_activation_checkpointing_needs_a_model_that_does_it():
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(InputError, match="Linear has no module that does"):
+        build(model, adam(model), activation_checkpointing=True)
 
 
-def test_the_zero_section_holds_stage_buckets_and_further_keys():
-    section = DeepSpeedOptions(stage=2, bucket_size=123, zero={"overlap_comm": False}).zero_optimization()
-    assert section == {
-        "stage": 2,
-        "reduce_bucket_size": 123,
-        "allgather_bucket_size": 123,
-        "overlap_comm": False,
-    }
-    assert DeepSpeedOptions(stage=0).zero_optimization() == {"stage": 0}
+def test_compiling_on_a_cpu_without_a_compiler_is_refused_at_once(tmp_path):
+    code = """if True:
+        import tests.pretrain.test_engine as t
+        from conf.errors import InputError
+        model = t.Toy()
+        try:
+            t.build(model, t.adam(model), compile=True)
+        except InputError as error:
+            print(error)
+    """
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": "."}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "deepspeed.compile=true needs a C++ compiler" in done.stdout, done.stderr[-2000:]
 
 
-def test_persistent_buffers_are_neither_parameters_nor_tied_names():
-    model = torch.nn.Module()
-    model.a = torch.nn.Linear(2, 2)
-    model.b = torch.nn.Linear(2, 2)
-    model.b.weight = model.a.weight
-    model.register_buffer("mean", torch.zeros(3))
-    model.register_buffer("scratch", torch.zeros(3), persistent=False)
-    assert [name for name, _ in persistent_buffers(model)] == ["mean"]
+def test_misuse_is_told_and_the_engine_goes_on():
+    found = run_on_ranks("tests.integration.engine_cases:misuse", 1)[0]
+    assert found == [
+        "a step needs at least one micro-batch on every rank, but got none",
+        "counts must be given for ['length', 'square'], but are for ['square']",
+        None,
+    ]
