@@ -206,11 +206,12 @@ def _work(pipe: Connection, cell: Cell, job: bytes, first_sample: int, stride: i
             pipe.send_bytes(packed(maker(sample, cell)))
             sample += stride
     except BrokenPipeError:
-        return
+        pass
     except BaseException as error:
         sentence = str(error) if isinstance(error, InputError) else None
         with contextlib.suppress(BrokenPipeError):
             pipe.send_bytes(packed(_Failure(sentence, traceback.format_exc())))
+    os._exit(0)  # taking torch down takes a second of the CPU, on a node whose next job may be waiting for it
 
 
 def _end_with(parent: int) -> None:
