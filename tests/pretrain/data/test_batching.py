@@ -72,3 +72,8 @@ def test_a_batch_moves_as_a_whole():
     moved = Batch(input_ids, position_ids, layout, starts, starts, torch.ones(2)).to("meta")
     tensors = (moved.input_ids, moved.position_ids, moved.layout.cu_seqlens, moved.labels, moved.weights)
     assert all(tensor.device.type == "meta" for tensor in tensors)
+    assert moved.token_type_ids is None and moved.sentence_weights is None
+    whole = Batch(
+        input_ids, position_ids, layout, starts, starts, torch.ones(2), input_ids, starts, starts, torch.ones(2)
+    )
+    assert all(part.device.type == "meta" for part in vars(whole.to("meta")).values() if isinstance(part, torch.Tensor))
