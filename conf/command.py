@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -38,6 +38,7 @@ EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130
 
 Task = Callable[[DictConfig], None]
+Kind = TypeVar("Kind", bound=BaseException)
 
 
 def command(config_name: str, schema: type, directory: str) -> Callable[[Task], Callable[[], None]]:
@@ -180,10 +181,10 @@ def _end(error: Exception) -> NoReturn:
         # `... | head` closed our stdout; point it elsewhere, or Python complains once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILURE)
-    bad_input = _cause(error, InputError)
+    bad_input = cause(error, InputError)
     if bad_input is not None:
         _exit(str(bad_input), EXIT_BAD_INPUT)
-    system = _cause(error, OSError)
+    system = cause(error, OSError)
     if isinstance(system, OSError) and system.errno in (errno.ENOSPC, errno.EDQUOT):
         _exit(disk_full_sentence(system), EXIT_FAILURE)
     if isinstance(system, IsADirectoryError | NotADirectoryError | PermissionError) and system.filename:
@@ -199,7 +200,7 @@ def _exit(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+def cause(error: BaseException | None, kind: type[Kind]) -> Kind | None:
     """The exception of `kind` that `error` was raised from (Hydra wraps what a constructor raises)."""
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
@@ -232,6 +233,9 @@ def _composition_sentence(error: Exception, config_name: str, overrides: Sequenc
 def suggestion_among_options(option: str, config_name: str, overrides: Sequence[str]) -> str:
     """A clause naming the nearest of all options (and groups) a command has, or what stands where it would be."""
     names, groups = _all_options(config_name, overrides)
+    group = option.split(".", 1)[0]
+    if group in groups and "." in option and not any(name.startswith(f"{group}.") for name in names):
+        return f"choose a {group} first, add {group}=CHOICE to the command line ({_listed(_choices(group))})"
     close = nearest(option, names + groups)
     if close is not None:
         return f"did you mean '{close}'?"

@@ -33,25 +33,49 @@ def find_files(patterns: Sequence[str], storage_options: Mapping[str, Any]) -> l
     Raises:
         InputError: no pattern is given, one matches no file, or one names a directory.
     """
-    if not patterns:
-        raise InputError(
-            "option 'corpus.paths' must name at least one file: "
-            "add corpus.paths='[/data/*.jsonl.gz]' to the command line"
-        )
+    _require_a_pattern(patterns)
     found: dict[str, SourceFile] = {}
     for pattern in patterns:
-        matches = _find_remote(pattern, storage_options) if is_url(pattern) else _find_local(pattern)
+        if is_url(pattern):
+            matches = _find_remote(pattern, storage_options)
+        else:
+            matches = [local_file(path.absolute(), name) for path, name in _local_matches(pattern)]
         if not matches:
-            raise InputError(
-                f"corpus path '{pattern}' matches no file (working directory {Path.cwd()}): "
-                "check corpus.paths, and quote patterns so that the shell leaves them alone"
-            )
+            raise _no_match(pattern)
         for file in matches:
             found.setdefault(file.path, file)
     return list(found.values())
 
 
-def _find_local(pattern: str) -> list[SourceFile]:
+def require_files(patterns: Sequence[str], storage_options: Mapping[str, Any]) -> None:
+    """Refuse what `find_files` would refuse for its name, without opening a file.
+
+    Raises:
+        InputError: no pattern is given, one matches no file, or one names a directory.
+    """
+    _require_a_pattern(patterns)
+    for pattern in patterns:
+        if not (_find_remote(pattern, storage_options) if is_url(pattern) else _local_matches(pattern)):
+            raise _no_match(pattern)
+
+
+def _require_a_pattern(patterns: Sequence[str]) -> None:
+    if not patterns:
+        raise InputError(
+            "option 'corpus.paths' must name at least one file: "
+            "add corpus.paths='[/data/*.jsonl.gz]' to the command line"
+        )
+
+
+def _no_match(pattern: str) -> InputError:
+    return InputError(
+        f"corpus path '{pattern}' matches no file (working directory {Path.cwd()}): "
+        "check corpus.paths, and quote patterns so that the shell leaves them alone"
+    )
+
+
+def _local_matches(pattern: str) -> list[tuple[Path, str]]:
+    """The files that a pattern matches, each with its name relative to the pattern's fixed folder."""
     path = Path(pattern).expanduser()
     if path.is_dir():
         raise _is_directory(pattern)
@@ -61,7 +85,7 @@ def _find_local(pattern: str) -> list[SourceFile]:
         base = Path(_fixed_directory(str(path)))
         wildcards = str(path.relative_to(base))
         matches = sorted(match for match in base.glob(wildcards) if match.is_file() and not _hidden(match, base))
-    return [local_file(match.absolute(), str(match.relative_to(base))) for match in matches]
+    return [(match, str(match.relative_to(base))) for match in matches]
 
 
 def _is_directory(pattern: str) -> InputError:

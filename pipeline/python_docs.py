@@ -63,6 +63,14 @@ class PythonDocsCorpus:
             if getattr(self, option) < 1:
                 raise InputError(f"option 'corpus.{option}' must be at least 1, but is {getattr(self, option)}")
 
+    def check_paths(self) -> None:
+        """Make sure that the roots are there.
+
+        Raises:
+            InputError: a root that is no directory.
+        """
+        self._labelled_roots()
+
     def plan(self) -> Plan:
         """All files, root by root in the order given and by name in each, grouped into ranges.
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from conf.errors import InputError
 from pipeline.compression import DAMAGE, MAGIC_BYTES, compression_of, decompressed, strip_suffix
-from pipeline.files import find_files, open_file, total_size
+from pipeline.files import find_files, open_file, require_files, total_size
 from pipeline.lines import Record, is_blank, lines_in, paragraphs_in
 from pipeline.ranges import COMPRESSION_RATIO, Piece, Plan, Range, SourceFile, plan_ranges
 from pipeline.records import Document, ReadFailure, without_lone_surrogates
@@ -38,7 +38,11 @@ _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
 
 
 class Corpus(Protocol):
-    """What every job reads from."""
+    """What every job reads from.
+
+    A corpus may have a method `check_paths()` as well, which raises InputError where there is nothing to read and opens
+    no file: a chain asks it before its first step begins.
+    """
 
     def plan(self) -> Plan:
         """The corpus's files and ranges.
@@ -102,6 +106,14 @@ class TextCorpus:
                 "option 'corpus.encoding' must be one in which a line ends with the one byte LF, but "
                 f"'{self.encoding}' is not: convert the files to utf-8 (whose byte order mark may stay)"
             )
+
+    def check_paths(self) -> None:
+        """Make sure that each path names a file; opens none.
+
+        Raises:
+            InputError: a path that matches nothing.
+        """
+        require_files(self.paths, self.storage_options)
 
     def plan(self) -> Plan:
         """Find the files, make sure that each is text, and cut them into ranges.

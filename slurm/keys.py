@@ -79,6 +79,12 @@ def compute_parts(
     )
 
 
+def names_an_output(chain: Chain, value: Any) -> bool:
+    """Whether a configuration, as plain values, names a path that a step of the chain writes."""
+    paths = (_inside(text, chain.run_dir) for _, text in _strings(value, ""))
+    return any(path is not None and _owner(chain, path) is not None for path in paths)
+
+
 def differences(old: Parts, new: Parts) -> list[str]:
     """In words, what differs between two sets of parts; empty exactly when their keys are equal."""
     found = []

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from conf.command import EXIT_BAD_INPUT, EXIT_FAILURE
 from conf.command_line import shell_line
 from conf.errors import InputError
 from slurm.chain import Step
 from slurm.cluster import StepFailed
 from slurm.plan import ChainState, Decision
-from slurm.process import run_logged
+from slurm.process import run_logged, shown_beside_errors
 from slurm.records import REPLACED, begin, complete
 
 logger = logging.getLogger(__name__)
@@ -74,8 +75,12 @@ class LocalCluster:
                 128 + outcome.stopped_by,
             )
         if outcome.status != 0:
+            ending = f"step '{step.name}' failed: {_ending(outcome.status)}"
+            code = outcome.status if outcome.status == EXIT_BAD_INPUT else EXIT_FAILURE
+            if shown_beside_errors():
+                raise StepFailed(f"{ending}; its last lines are above, all of them in {log}", code)
             tail = "\n".join(f"    {line}" for line in outcome.tail)
-            raise StepFailed(f"step '{step.name}' failed: {_ending(outcome.status)}; log: {log}\n{tail}", 1)
+            raise StepFailed(f"{ending}; log: {log}\n{tail}", code)
         complete(run_dir, step, parts, command, started, time.monotonic() - begun, state.fingerprints)
         state.fingerprints.save()
         logger.info("%s: done in %s", label, duration(outcome.seconds))
@@ -92,4 +97,6 @@ def duration(seconds: float) -> str:
 
 
 def _ending(status: int) -> str:
+    if status == EXIT_BAD_INPUT:
+        return f"exit code {status}, bad input"
     return f"ended by signal {-status}" if status < 0 else f"exit code {status}"

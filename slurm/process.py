@@ -126,6 +126,15 @@ def run_logged(
     return Outcome(status, time.monotonic() - begun, tuple(tail), stopper.received)
 
 
+def shown_beside_errors() -> bool:
+    """Whether standard output and standard error go to the same place, so that what one showed stands in the other."""
+    try:
+        outputs = [os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr)]
+    except (OSError, ValueError):
+        return False
+    return (outputs[0].st_dev, outputs[0].st_ino) == (outputs[1].st_dev, outputs[1].st_ino)
+
+
 class _Stopper:
     """Passes signals on to a process group and counts down to its end."""
 

@@ -1,7 +1,9 @@
 """What is known of a step on disk: the record of its last complete run, the mark of one that has begun, its outputs.
 
 Everything lies in `<run_dir>/steps/` and is written whole or not at all. A step is complete when its record's key is
-the key of now and every output in the record still has its content. Must not import `pipeline` or `pretrain`.
+the key of now and every output in the record still has its content. The two files in which a command says who ran it
+when and how are no outputs: typing the step's own command again changes nothing that a later step reads. Must not
+import `pipeline` or `pretrain`.
 """
 
 import json
@@ -15,6 +17,7 @@ from typing import Any
 
 from conf.errors import InputError
 from conf.files import atomic_write_text
+from conf.provenance import CONFIG, PROVENANCE
 from slurm.chain import Step
 from slurm.fingerprints import Fingerprints, files_below
 from slurm.keys import Parts
@@ -32,7 +35,8 @@ class Record:
         run: identity of this run; the keys of the steps that need it hold it, so they run again when it has.
         key: the step's key when the run began.
         parts: what the key was made of.
-        outputs: file relative to the run directory -> `{"bytes", "fingerprint"}`.
+        outputs: file relative to the run directory -> `{"bytes", "fingerprint"}`; without those that only say who ran
+            the command.
         started: when it began, ISO 8601, UTC.
         seconds: wall-clock time of the last attempt (a resumed step's earlier attempts are not counted).
         command: the command line.
@@ -121,6 +125,8 @@ def complete(
                 "outputs: correct the list, or the options that say where the command writes"
             )
         for file in files:
+            if _says_who_ran_it(file):
+                continue
             outputs[file.relative_to(run_dir).as_posix()] = {
                 "bytes": file.stat().st_size,
                 "fingerprint": fingerprints.of(file),
@@ -153,6 +159,11 @@ def broken_outputs(run_dir: Path, record: Record, fingerprints: Fingerprints) ->
         except OSError as error:
             found.append(f"output {name} cannot be read ({error.strerror})")
     return found
+
+
+def _says_who_ran_it(file: Path) -> bool:
+    """Whether a file is one of the pair that `conf.provenance` writes; one alone is an output like any other."""
+    return file.name in (CONFIG, PROVENANCE) and all((file.parent / name).is_file() for name in (CONFIG, PROVENANCE))
 
 
 def _move_away(run_dir: Path, step: Step) -> bool:

@@ -7,7 +7,7 @@ import importlib
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +17,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import MISSING, DictConfig
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.checks import check_config, check_target
-from conf.command import command, compose
+from conf.command import cause, command, compose
 from conf.command_line import override_name, shell_line
 from conf.errors import InputError
 from conf.files import directory_lock
@@ -28,6 +28,7 @@ from conf.provenance import write_provenance
 from slurm.chain import Chain, Step, check_passed_groups, read_chain
 from slurm.cluster import Cluster, StepFailed
 from slurm.fingerprints import Fingerprints
+from slurm.keys import names_an_output
 from slurm.local import duration
 from slurm.plan import ChainState, Decision
 from slurm.records import steps_directory
@@ -66,24 +67,23 @@ def main(config: DictConfig) -> None:
     chain = read_chain(config.chain, config.run_dir, overrides)
     chain = replace(chain, steps=tuple(_with_own_configuration(step) for step in chain.steps))
     configs = _compose_all(chain)
+    _require_passed_groups(config, configs)
     cluster: Cluster = hydra.utils.instantiate(config.cluster)
+    state = ChainState(chain, configs, _fingerprints(chain))
+    decisions = state.plan()
+    _check(decisions, state)  # before anything is written
     if config.dry_run:
-        state = ChainState(chain, configs, _fingerprints(chain))
-        decisions = state.plan()
-        _check(decisions, state)
         _show(chain, decisions)
         for decision in decisions:
             print(f"\n# {decision.step.name}\n{shell_line(cluster.command_line(decision.step))}")
         return
     with directory_lock(chain.run_dir):
-        state = ChainState(chain, configs, _fingerprints(chain))
-        decisions = state.plan()
+        decisions = state.plan()  # again, for another submit may just have ended
         state.fingerprints.save()
         if all(decision.action == "skip" for decision in decisions):
             seconds = duration(time.monotonic() - begun)
             print(f"nothing to do: all {len(decisions)} steps of {chain.run_dir} are complete (checked in {seconds})")
             return
-        _check(decisions, state)
         _show(chain, decisions)
         write_provenance(chain.run_dir, config, inputs={}, seeds={})
         try:
@@ -135,8 +135,20 @@ def _compose(step: Step) -> DictConfig:
         raise InputError(f"step '{step.name}': {error}") from error
 
 
+def _require_passed_groups(config: DictConfig, configs: Mapping[str, DictConfig]) -> None:
+    """Refuse a chain that reads a corpus of the user's when the command line gives none."""
+    for name, composed in configs.items():
+        lacking = {key.split(".", 1)[0] for key in OmegaConf.missing_keys(composed)}
+        if "corpus" in lacking & set(config.chain.steps[name].get("passes", [])) and config.get("corpus") is None:
+            raise InputError(
+                f"the chain '{config.chain.get('name')}' needs a corpus: add corpus=text "
+                "corpus.paths='[/data/*.jsonl.gz]' with your own files to the command line, or corpus=python_docs "
+                "for the documentation of the installed Python packages"
+            )
+
+
 def _check(decisions: Sequence[Decision], state: ChainState) -> None:
-    """Check the options of every step that will run, before any does: types, and what each target takes.
+    """Check every step that will run, before any does: types, what each target takes, values, and corpus paths.
 
     Steps that are complete have run with these very options; leaving them out keeps a second run from importing torch.
     """
@@ -149,11 +161,38 @@ def _check(decisions: Sequence[Decision], state: ChainState) -> None:
             if schema is not None:
                 check_config(config, schema)
             else:
-                for name in config:
-                    if isinstance(config[name], DictConfig) and "_target_" in config[name]:
-                        check_target(config[name], str(name))
+                for name, node in _targets(config):
+                    check_target(node, name)
+            for _, node in _targets(config):
+                _check_values(node, state.chain)
         except InputError as error:
             raise InputError(f"step '{step.name}': {error}") from error
+
+
+def _targets(config: DictConfig) -> list[tuple[str, DictConfig]]:
+    nodes = {str(name): config[name] for name in config}
+    return [(name, node) for name, node in nodes.items() if isinstance(node, DictConfig) and "_target_" in node]
+
+
+def _check_values(node: DictConfig, chain: Chain) -> None:
+    """Build a node as its command would, for a class checks its values when it is made, and let a corpus look for its
+    files. What a step before it will write is not there yet, so a node that names such is left to the step.
+
+    Raises:
+        InputError: a value that the class refuses, or a corpus path that names nothing.
+    """
+    if names_an_output(chain, OmegaConf.to_container(node, resolve=True)):
+        return
+    try:
+        built = hydra.utils.instantiate(node, _convert_="all")
+    except Exception as error:
+        refused = cause(error, InputError)
+        if refused is not None:
+            raise refused from error
+        return  # nothing that an option could mend: the step will fail with its traceback
+    check_paths = getattr(built, "check_paths", None)
+    if callable(check_paths):
+        check_paths()
 
 
 def _schema(module: str) -> type | None:

@@ -274,3 +274,31 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     tracemalloc.stop()
     assert count == 40_000
     assert peak < 2 << 20
+
+
+def test_paths_are_checked_without_opening_a_file(tmp_path):
+    path = write(tmp_path, "a.txt", "text")
+    Path(path).chmod(0)
+    corpus = TextCorpus([str(tmp_path / "*.txt"), path])
+    opened = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", lambda *_, **__: opened.append(1))
+        corpus.check_paths()
+    assert not opened
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        ([], "must name at least one file"),
+        (["{0}/*.txt", "{0}/*.jsonl"], r"matches no file"),
+        (["{0}"], "is a directory"),
+        (["memory://nowhere/*.txt"], "matches no file"),
+    ],
+)
+def test_checking_paths_refuses_what_the_plan_would_refuse(tmp_path, paths, said):
+    write(tmp_path, "a.txt", "text")
+    corpus = TextCorpus([path.format(tmp_path) for path in paths])
+    for look in (corpus.check_paths, corpus.plan):
+        with pytest.raises(InputError, match=said):
+            look()

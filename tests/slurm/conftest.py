@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from omegaconf import MISSING
 from conf.command import command
+from conf.errors import InputError
+from conf.provenance import write_provenance
 from toy.text import decorate
 
 @dataclass
@@ -26,6 +28,7 @@ class JoinOptions:
     mark: str = "-"
     count: int = 1
     stage: str = ""
+    sign: bool = False
 
 @command("join", schema=JoinOptions, directory="output")
 def main(config):
@@ -47,6 +50,11 @@ def main(config):
         (output / "child").write_text(str(child))
         while not go.exists():
             time.sleep(0.05)
+    lost = [name for name in config.files if not Path(name).is_file()]
+    if lost:
+        raise InputError(f"there is no file {lost[0]}")
+    if config.sign:
+        write_provenance(output, config, inputs={}, seeds={})
     text = config.mark.join(Path(name).read_text() for name in config.files)
     (output / "text").write_text(decorate(text) * config.count)
 
@@ -80,7 +88,7 @@ steps:
       files: [raw/a.txt, raw/b.txt]
       output: ${run_dir}/first
 """
-CONFIG = 'files: ???\noutput: ???\nmark: "-"\ncount: 1\nstage: ""\n'
+CONFIG = 'files: ???\noutput: ???\nmark: "-"\ncount: 1\nstage: ""\nsign: false\n'
 
 
 class Toy:

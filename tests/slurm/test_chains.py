@@ -25,6 +25,12 @@ def planned(done: subprocess.CompletedProcess) -> dict[str, str]:
     return {line.split()[0]: line.split()[1] for line in lines if line.startswith("  ")}
 
 
+def recorded_commands(run: Path) -> list[list[str]]:
+    """The command line of each step as its record has it, in the order they ran."""
+    records = [json.loads(path.read_text()) for path in (run / "steps").glob("*.json") if path.stem != "fingerprints"]
+    return [record["command"] for record in sorted(records, key=lambda record: record["started"])]
+
+
 @pytest.mark.parametrize(
     ("chain", "steps"),
     [
@@ -66,6 +72,12 @@ def test_the_tiny_chain_runs_whole_then_does_nothing_then_only_what_a_change_tou
 
     done = submit(tmp_path, *TINY)
     assert done.stdout.startswith("nothing to do: all 7 steps"), done.stdout
+    for command in recorded_commands(run):
+        again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert again.returncode == 0, again.stderr
+    done = submit(tmp_path, *TINY)
+    assert done.stdout.startswith("nothing to do: all 7 steps"), done.stdout
+    assert (run / "report.html").read_text() == page
     done = submit(tmp_path, *TINY, "chain.steps.report.options.examples=1", "dry_run=true")
     assert done.returncode == 2  # the chain file does not list it: Hydra asks for a +
     done = submit(tmp_path, *TINY, "+chain.steps.evaluate.options.suite.seeds=[1,2,3]", "dry_run=true")

@@ -107,7 +107,34 @@ def test_a_wrong_type_in_a_later_steps_options_stops_before_anything_runs(toy) -
     )
     assert done.returncode == 2
     assert "error: step 'pretrain': option 'trainer.log_every' must be a whole number" in done.stderr
-    assert not (toy.folder / "runs/encoder/tokenizer").exists()
+    assert not (toy.folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([], "the chain 'tiny' needs a corpus: add corpus=text corpus.paths='[/data/*.jsonl.gz]'"),
+        (["corpus=text"], "option 'corpus.paths' must be given: add corpus.paths=VALUE to the command line"),
+        (["corpus.paths=[raw/a.txt]"], "there is no option 'corpus.paths': choose a corpus first, add corpus=CHOICE"),
+        (["corpus=text", "corpus.paths=[nowhere/*.txt]"], "step 'tokenizer': corpus path 'nowhere/*.txt' matches no"),
+        (["corpus=text", "corpus.paths=[raw]"], "step 'tokenizer': corpus path 'raw' is a directory"),
+        (["corpus=python_docs", "corpus.roots=[nowhere]"], "step 'tokenizer': option 'corpus.roots' names 'nowhere'"),
+        (
+            ["corpus=text", "corpus.paths=[raw/a.txt]", "++chain.steps.pretrain.options.trainer.micro_batch_size=-1"],
+            "step 'pretrain': trainer.micro_batch_size must be",
+        ),
+    ],
+)
+def test_what_a_chain_cannot_read_or_use_is_one_line_before_anything_is_written(toy, options, sentence) -> None:
+    done = toy.submit("chain=tiny", *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {sentence}") and len(done.stderr.splitlines()) == 1, done.stderr
+    assert not (toy.folder / "runs").exists()
+
+
+def test_a_corpus_that_an_earlier_step_will_write_need_not_be_there_yet(toy) -> None:
+    done = toy.submit("chain=demo", "dry_run=true")
+    assert done.returncode == 0, said(done)
 
 
 def test_a_path_of_a_step_that_is_not_needed_is_refused(toy) -> None:
@@ -128,6 +155,41 @@ def test_a_failed_step_is_named_with_its_log_and_last_lines_and_nothing_follows(
     assert done.returncode == 0
     assert "first   complete" in done.stdout
     assert "middle  resume" in done.stdout
+
+
+def test_what_was_shown_on_the_same_terminal_is_not_shown_again(toy) -> None:
+    toy.fail.touch()
+    process = toy.start()  # both outputs in one pipe
+    output = process.communicate(timeout=60)[0]
+    assert output.count("a line before the end") == 1
+    assert "error: step 'middle' failed: exit code 7; its last lines are above, all of them in runs/toy/logs" in output
+
+
+def test_bad_input_of_a_step_ends_the_chain_as_bad_input(toy) -> None:
+    (toy.folder / "raw/b.txt").unlink()
+    done = toy.submit()
+    assert done.returncode == 2
+    assert "error: step 'first' failed: exit code 2, bad input; log: runs/toy/logs/first.log" in done.stderr
+
+
+def test_who_ran_a_step_when_is_no_output_of_it(toy) -> None:
+    done = toy.submit("+chain.steps.first.options.sign=true")
+    assert done.returncode == 0, said(done)
+    for name in ("provenance.json", "config.yaml"):
+        (toy.run_dir / "first" / name).write_text("{}")
+    assert "nothing to do" in toy.submit("+chain.steps.first.options.sign=true").stdout
+    (toy.run_dir / "first/text").write_text("x")
+    assert "output first/text has changed" in toy.submit("+chain.steps.first.options.sign=true").stdout
+
+
+def test_a_file_that_only_has_the_name_is_an_output(toy) -> None:
+    source = toy.folder / "src/toy/join.py"
+    source.write_text(
+        source.read_text().replace('(output / "text")', '(output / "config.yaml").touch(); (output / "text")')
+    )
+    ran(toy)
+    (toy.run_dir / "first/config.yaml").write_text("changed")
+    assert "output first/config.yaml has changed" in toy.submit("dry_run=true").stdout
 
 
 def test_a_step_that_does_not_write_its_output_has_failed(toy) -> None:
