@@ -5,7 +5,7 @@ Everything is computed anew from the run's configuration: nothing was recorded w
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,18 +112,19 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
         raise InputError(
             f"step must be one that the run in '{run.directory}' has made, at most {reached}, but is {step}."
         )
-    ranks = ranks if ranks is not None else run.ranks
-    if ranks < 1:
-        raise InputError(f"ranks must be at least 1, but is {ranks}.")
-    check_ranks(run.plans, ranks)
     found = entries(run.directory)
     if found and 1 <= step <= found[0].step:
         raise InputError(
             f"step must be one that the run in '{run.directory}' has made, after {found[0].step}, where it began as a "
             f"fork, but is {step}: ask the run it is a fork of."
         )
-    number, first_sample = place_of_step(found, step, [stage.global_batch_size for stage in run.plans])
-    stage = run.plans[number]
+    entry, first_sample = place_of_step(found, step, [stage.global_batch_size for stage in run.plans])
+    stage = run.plans[entry.stage]
+    ranks = ranks if ranks is not None else entry.ranks or run.ranks
+    if ranks < 1:
+        raise InputError(f"ranks must be at least 1, but is {ranks}.")
+    micro_batch_size = entry.micro_batch_size or stage.micro_batch_size
+    check_ranks([replace(stage, micro_batch_size=micro_batch_size)], ranks)
     mixture = open_mixture(stage.data, skip=run.skip_rows)
     _require_unchanged(run.directory, mixture)
     picked = mixture.pick(run.seed, first_sample, stage.global_batch_size)
@@ -131,7 +132,7 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
     texts = _texts(mixture, picked) if text else [None] * len(picked.rows)
     rows = []
     for place in range(stage.global_batch_size):
-        micro_step, rank = divmod(place // stage.micro_batch_size, ranks)
+        micro_step, rank = divmod(place // micro_batch_size, ranks)
         source = mixture.sources[picked.source[place]]
         row = int(picked.rows[place])
         rows.append(

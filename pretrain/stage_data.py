@@ -18,6 +18,7 @@ from conf.errors import InputError
 from pipeline.shards import Manifest, verify
 from pretrain.data.loader import Layout, Loader, validation_batches
 from pretrain.data.mixture import Mixture, open_mixture
+from pretrain.data.skip_list import require_known
 from pretrain.distributed import Group, Ranks
 from pretrain.dry_run import BatchShape, batch_shape
 from pretrain.objectives import DataFacts, Objective
@@ -90,8 +91,8 @@ def directories(data: Data) -> list[str]:
 def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> list[StageData]:
     """Verify all shards (rank 0 reads them), check that all ranks see the same, and build each stage's objective.
 
-    A collective call. Raises InputError on every rank for damaged shards, for a stage without rows, and for stages
-    whose tokenizers differ.
+    A collective call. Raises InputError on every rank for damaged shards, a stage without rows or without the columns
+    that its objective needs, a skip list that names other shards, and for stages whose tokenizers differ.
     """
     for directory in dict.fromkeys(name for stage in plans for name in directories(stage.data)):
         group.from_main(partial(verify, Path(directory)))
@@ -108,6 +109,12 @@ def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> l
         facts = DataFacts(manifest.vocab_size, manifest.special_ids, manifest.row_length)
         objective: Objective = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
         opened.append(StageData(stage, train, validation, objective, facts))
+    if config.skip_rows is not None:
+        sources = [source for stage in opened for source in stage.train.sources]
+        require_known(config.skip_rows, [(source.directory, source.reader.content_hash) for source in sources])
+    for data in opened:
+        if data.held_out is not None:
+            data.held_out.require(data.objective.columns, data.objective.needs_partners)
     group.agree({f"content of the shards of stage {data.plan.number}": data.train.key for data in opened})
     _require_one_tokenizer(opened)
     return opened

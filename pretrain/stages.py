@@ -85,11 +85,16 @@ def stage_at(ends: Sequence[float], position: float, total: float) -> int:
 
 @dataclass(frozen=True)
 class StageEntry:
-    """That a run entered (or, resumed, re-entered) a stage: the steps before it, and its data's rows used by then."""
+    """That a run entered (or, resumed, re-entered) a stage: the steps before it, and its data's rows used by then.
+
+    `ranks` and `micro_batch_size` say how its batches were dealt out in that session.
+    """
 
     step: int
     stage: int
     first_sample: int
+    ranks: int | None = None
+    micro_batch_size: int | None = None
 
 
 def entries(run_dir: str | Path) -> list[StageEntry]:
@@ -102,12 +107,12 @@ def entries(run_dir: str | Path) -> list[StageEntry]:
         for line in lines:
             if '"first_sample"' in line and line.endswith("\n"):
                 record = json.loads(line)
-                found.append(StageEntry(record["step"], record["stage"], record["first_sample"]))
+                found.append(StageEntry(**record))
     return found
 
 
-def place_of_step(found: Sequence[StageEntry], step: int, batch_sizes: Sequence[int]) -> tuple[int, int]:
-    """Return (stage, first sample of its data) of the batch of step `step` (from 1, as the metrics count).
+def place_of_step(found: Sequence[StageEntry], step: int, batch_sizes: Sequence[int]) -> tuple[StageEntry, int]:
+    """Return (entry of its stage, first sample of its data) of the batch of step `step` (from 1, as metrics count).
 
     `found` are a run's stage entries, `batch_sizes` the stages' global batch sizes.
     """
@@ -115,4 +120,4 @@ def place_of_step(found: Sequence[StageEntry], step: int, batch_sizes: Sequence[
     if not before:
         raise InputError(f"step must be a step of the run, from 1 on, but is {step}.")
     last = before[-1]
-    return last.stage, last.first_sample + (step - 1 - last.step) * batch_sizes[last.stage]
+    return last, last.first_sample + (step - 1 - last.step) * batch_sizes[last.stage]

@@ -18,7 +18,16 @@ class StageLog(Callback):
         """Write the line; with several stages also say it."""
         if self._file is None:
             return
-        self._file.write(trainer.progress.step, {"stage": stage.plan.number, "first_sample": trainer.first_sample})
+        layout = stage.layout
+        self._file.write(
+            trainer.progress.step,
+            {
+                "stage": stage.plan.number,
+                "first_sample": trainer.first_sample,
+                "ranks": layout.world_size,
+                "micro_batch_size": layout.micro_batch_size,
+            },
+        )
         if len(trainer.stages) > 1:
             logger.info(
                 "step %d: stage '%s', batches of %d rows",

@@ -44,7 +44,7 @@ def undisturbed(shards, tmp_path_factory):
 
 def test_each_stage_takes_its_share_of_the_steps_with_its_batch_and_goes_on_in_the_order_of_its_data(undisturbed):
     # Two steps of 4 rows, five of 8 from the same shards, three of 8 from the longer ones, which start at their first.
-    assert entries(undisturbed) == [StageEntry(0, 0, 0), StageEntry(2, 1, 8), StageEntry(7, 2, 0)]
+    assert entries(undisturbed) == [StageEntry(0, 0, 0, 1, 4), StageEntry(2, 1, 8, 1, 4), StageEntry(7, 2, 0, 1, 2)]
     state = json.loads((undisturbed / "checkpoints" / "step-00000010" / "state.json").read_text())
     assert state["samples"] == 2 * 4 + 5 * 8 + 3 * 8
     assert sorted(state["consumed"].values()) == [24, 48]
