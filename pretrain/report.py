@@ -11,13 +11,13 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.command import command
 from conf.errors import InputError
-from conf.files import atomic_write_bytes, atomic_write_text, prepare_output_directory
-from pretrain.evaluation.report import Places, collect
+from conf.files import atomic_write_bytes, prepare_output_directory
+from pretrain.evaluation.report import PAGE, Places, collect
 from pretrain.evaluation.report_page import render
 
 logger = logging.getLogger(__name__)
 
-PAGE, SCORES = "report.html", "scores.json"
+SCORES = "scores.json"
 
 
 @dataclass
@@ -53,11 +53,19 @@ def main(config: DictConfig) -> None:
     prepare_output_directory(run_dir)
     scores = places.evaluate / SCORES
     if scores.is_file() and scores.resolve() != (run_dir / SCORES).resolve():
-        atomic_write_bytes(run_dir / SCORES, scores.read_bytes())
-    atomic_write_text(run_dir / PAGE, render(facts))
+        _write_if_new(run_dir / SCORES, scores.read_bytes())
+    new = _write_if_new(run_dir / PAGE, render(facts).encode())
     for part in facts.missing:
         logger.warning("the report shows this as missing: %s", part)
-    print(f"{run_dir / PAGE}: written")
+    print(f"{run_dir / PAGE}: {'written' if new else 'nothing new, left as it is'}")
+
+
+def _write_if_new(path: Path, content: bytes) -> bool:
+    """Write a file unless it holds just that; whether it was written."""
+    if path.is_file() and path.read_bytes() == content:
+        return False
+    atomic_write_bytes(path, content)
+    return True
 
 
 if __name__ == "__main__":

@@ -5,12 +5,16 @@ Must not import torch, nor `slurm`: the records of a chain are read as the JSON 
 """
 
 import json
+import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
+
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,17 @@ class StepFact:
 
 @dataclass(frozen=True)
 class DataFact:
-    """One stage of the data: what it is, and what became of its documents (None where the stage does not count)."""
+    """One stage of the data: what it is, and what became of its documents (None where the stage does not count).
+
+    `dropped` and `failures` count by reason; `failed` counts all that failed, with a known reason or without.
+    """
 
     name: str
     read: int | None = None
     kept: int | None = None
     dropped: dict[str, int] = field(default_factory=dict)
     failed: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
     figures: dict[str, str] = field(default_factory=dict)
 
 
@@ -163,6 +171,8 @@ def _steps(places: Places, facts: Facts) -> None:
     ]
     for record in sorted(records, key=lambda record: str(record.get("started", ""))):
         outputs = record.get("outputs", {})
+        if PAGE in outputs:  # the step that makes this page: it has no record yet when it does so first
+            continue
         facts.steps.append(
             StepFact(
                 name=str(record.get("step")),
@@ -177,7 +187,8 @@ def _steps(places: Places, facts: Facts) -> None:
 def _data(places: Places, facts: Facts) -> None:
     corpus = places.corpus / "manifest.json"
     if corpus.is_file():  # a chain on the user's own files has no such step, so nothing is missing without it
-        facts.data.append(_stage("corpus", _json(corpus), {}))
+        manifest = _json(corpus)
+        facts.data.append(_stage("corpus", manifest, {}, manifest.get("failures", {})))
     tokenizer = places.tokenizer / "tokenizer.json"
     if tokenizer.is_file():
         entries = len(_json(tokenizer).get("model", {}).get("vocab", {}))
@@ -185,12 +196,13 @@ def _data(places: Places, facts: Facts) -> None:
     manifest_path = places.shards / "manifest.json"
     if manifest_path.is_file():
         manifest = _json(manifest_path)
-        figures = {"places in a row": f"{manifest.get('row_length'):,}", "fill": f"{manifest.get('fill', 0):.1%}"}
+        figures = {"places in a row": f"{manifest.get('row_length'):,}", "fill": percent(manifest.get("fill", 0.0))}
         for split in ("train", "validation"):
             shards = [shard for shard in manifest.get("shards", []) if shard.get("split") == split]
             rows, tokens = (sum(int(shard[key]) for shard in shards) for key in ("rows", "tokens"))
             figures[split] = f"{rows:,} rows, {tokens:,} tokens"
-        facts.data.append(_stage("shards", manifest, figures))
+        failed = manifest.get("counts", {}).get("failed", 0)
+        facts.data.append(_stage("shards", manifest, figures, _failures_of_ranges(places.shards) if failed else {}))
         facts.provenance["data (content of the shards)"] = str(manifest.get("content_hash"))
         facts.provenance["tokenizer"] = str(manifest.get("tokenizer_hash"))
     else:
@@ -202,7 +214,20 @@ def _data(places: Places, facts: Facts) -> None:
         facts.provenance[f"task {task.get('name', path.parent.name)}"] = str(task.get("content_hash"))
 
 
-def _stage(name: str, manifest: Mapping[str, Any], figures: dict[str, str]) -> DataFact:
+def percent(share: float) -> str:
+    """A share in percent with two decimals, rounded down, so that only what is whole is called 100 %."""
+    return f"{math.floor(round(share * 1e4, 6)) / 100:.2f} %"
+
+
+def _failures_of_ranges(shards: Path) -> dict[str, int]:
+    """Reasons of the records that failed, with their numbers: the manifest has their sum only, each range its own."""
+    found: Counter[str] = Counter()
+    for path in sorted((shards / "shards").glob("*/*.json")):
+        found.update({str(reason): int(number) for reason, number in _json(path).get("failures", {}).items()})
+    return dict(found)
+
+
+def _stage(name: str, manifest: Mapping[str, Any], figures: dict[str, str], failures: Mapping[str, Any]) -> DataFact:
     counts = manifest.get("counts", {})
     return DataFact(
         name,
@@ -210,6 +235,7 @@ def _stage(name: str, manifest: Mapping[str, Any], figures: dict[str, str]) -> D
         kept=counts.get("kept"),
         dropped={str(reason): int(number) for reason, number in counts.get("dropped", {}).items()},
         failed=int(counts.get("failed", 0)),
+        failures={str(reason): int(number) for reason, number in failures.items()},
         figures=figures,
     )
 

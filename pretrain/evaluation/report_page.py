@@ -3,20 +3,20 @@
 Must not import torch.
 """
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from conf.command_line import shell_line
 from pretrain.evaluation.report import Facts, ScoreRow, TrainingFact
 from pretrain.evaluation.report_charts import Line, interval_bars, line_chart
 
 TEMPLATE = "report.html.j2"
 # Tasks whose names have no group.
 FINE_TUNED = "fine-tuned"
-VERDICT_WORDS = {"wins": "pretraining wins", "loses": "random wins", "undecided": "not told apart"}
+VERDICT_WORDS = {"wins": "pretraining wins", "loses": "random wins", "undecided": "undecided"}
 
 
 def render(facts: Facts) -> str:
@@ -28,7 +28,7 @@ def render(facts: Facts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"duration": duration, "size": size, "command": command_line, "name": task_name}
+    environment.filters |= {"duration": duration, "size": size, "command": shell_line, "name": task_name}
     training = facts.training
     return environment.get_template(TEMPLATE).render(
         facts=facts,
@@ -62,7 +62,7 @@ def headline(facts: Facts) -> list[str]:
         wins, loses = len(facts.tasks_that("wins")), len(facts.tasks_that("loses"))
         said.append(
             f"Against the same model with random weights, pretraining wins {wins} of {len(compared)} comparisons "
-            f"outside the intervals, loses {loses}, and {len(compared) - wins - loses} are not told apart."
+            f"outside the intervals, loses {loses}, and {len(compared) - wins - loses} are undecided."
         )
     return said
 
@@ -71,7 +71,7 @@ def statements(facts: Facts) -> list[tuple[str, str]]:
     """(verdict, sentence) for each verdict that occurs, naming its tasks."""
     words = {
         "wins": "Pretraining wins, outside the intervals",
-        "undecided": "No difference shown (the intervals meet)",
+        "undecided": "Undecided (the intervals meet)",
         "loses": "Random weights win, outside the intervals",
     }
     return [
@@ -142,11 +142,6 @@ def size(number: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
-
-
-def command_line(words: Sequence[str]) -> str:
-    """Words as one line for a shell."""
-    return " ".join(f'"{word}"' if "'" in word and '"' not in word else shlex.quote(word) for word in words)
 
 
 def _loss_chart(training: TrainingFact) -> str:

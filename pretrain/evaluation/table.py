@@ -12,7 +12,7 @@ STYLES = {"wins": "green", "loses": "red", "undecided": ""}
 WORDS = {
     "wins": "Pretraining wins, outside the intervals",
     "loses": "Random weights win, outside the intervals",
-    "undecided": "Not told apart (the intervals meet)",
+    "undecided": "Undecided (the intervals meet)",
 }
 
 

@@ -33,21 +33,24 @@ def write_run(folder: Path) -> Path:
     run = folder / "demo"
     files: dict[str, object] = {
         "corpus/manifest.json": {
-            "counts": {"read": 31000, "kept": 29000, "dropped": {"too_short": 1990}, "failed": 10}
+            "counts": {"read": 31000, "kept": 29000, "dropped": {"too_short": 1990}, "failed": 10},
+            "failures": {"undecodable": 7, "not_json": 3},
         },
         "tokenizer/tokenizer.json": {"model": {"vocab": {str(index): index for index in range(8192)}}},
         "shards/manifest.json": {
             "row_length": 128,
-            "fill": 0.9931,
+            "fill": 0.99996,
             "content_hash": HASH,
             "tokenizer_hash": "sha256:" + "cd" * 32,
-            "counts": {"read": 29000, "kept": 27123, "dropped": {"exact_duplicate": 1877}, "failed": 0},
+            "counts": {"read": 29000, "kept": 27119, "dropped": {"exact_duplicate": 1877}, "failed": 4},
             "shards": [
                 {"split": "train", "rows": 70000, "tokens": 8900000},
                 {"split": "train", "rows": 1, "tokens": 5},
                 {"split": "validation", "rows": 1400, "tokens": 177000},
             ],
         },
+        "shards/shards/0000/00000-aa.json": {"failures": {"no_text": 1}},
+        "shards/shards/0000/00001-bb.json": {"failures": {"no_text": 2, "damaged_file": 1}},
         "tasks/word_order/task.json": {
             "name": "word_order",
             "counts": {"train": 2000, "dev": 500},
@@ -183,17 +186,17 @@ def test_the_page_stands_alone(run: Path, page: Page) -> None:
     "fact",
     [
         "Trained 1,000 steps on 8,192,000 tokens in 4 min 50 s, to a validation loss 4.019",
-        "pretraining wins 3 of 5 comparisons outside the intervals, loses 1, and 1 are not told apart",
+        "pretraining wins 3 of 5 comparisons outside the intervals, loses 1, and 1 are undecided",
         "wins, outside the intervals: word order (minimal pairs), minimal pairs overall, word order (fine-tuned).",
-        "No difference shown (the intervals meet): subject verb (minimal pairs).",
+        "Undecided (the intervals meet): subject verb (minimal pairs).",
         "Random weights win, outside the intervals: reflexives (minimal pairs).",
         "0.871 0.820 to 0.910",
         "not measured",
-        "31,000 29,000 too short 1,990 10",
-        "29,000 27,123 exact duplicate 1,877 0",
+        "31,000 29,000 too short 1,990 10 undecodable: 7 not json: 3",
+        "29,000 27,119 exact duplicate 1,877 4 no text: 3 damaged file: 1",
         "70,001 rows, 8,900,005 tokens",
         "entries 8,192",
-        "fill 99.3%",
+        "fill 99.99 %",
         "python -m pipeline job=tokenizer \"corpus.paths=['a b']\" 1 min 1 s 212.0 kB",
         "5 min 51 s",
         "0123abcd with local changes",
@@ -221,6 +224,19 @@ def test_examples_are_the_first_of_different_templates(page: Page) -> None:
 
 def test_the_scores_are_copied_beside_the_page(run: Path) -> None:
     assert (run / "scores.json").read_bytes() == (run / "evaluate/scores.json").read_bytes()
+
+
+def test_an_unchanged_run_is_left_as_it_is_and_a_changed_one_gets_a_new_page(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    assert "report.html: written" in report(f"run_dir={run}").stdout
+    # What a chain writes once the report is made.
+    own = {"step": "report", "command": [], "started": "2026-01-03", "outputs": {"report.html": {}, "scores.json": {}}}
+    (run / "steps/report.json").write_text(json.dumps(own))
+    stamps = {name: (run / name).stat().st_mtime_ns for name in ("report.html", "scores.json")}
+    assert "nothing new" in report(f"run_dir={run}").stdout
+    assert {name: (run / name).stat().st_mtime_ns for name in stamps} == stamps
+    (run / "shards/shards/0000/00000-aa.json").write_text('{"failures": {"no_text": 9}}')
+    assert "report.html: written" in report(f"run_dir={run}").stdout
 
 
 def test_a_run_that_has_only_begun_is_shown_with_what_is_missing(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_the_table_says_what_wins_and_what_does_not(outcome, capsys):
     text = capsys.readouterr().out
     assert "0.900 [0.800, 0.950]" in text and "0.500 [0.450, 0.550]" in text
     assert "Pretraining wins, outside the intervals: a." in text
-    assert "Not told apart (the intervals meet): b." in text
+    assert "Undecided (the intervals meet): b." in text
     assert "Note: b: 1 of 2 runs failed." in text
 
 
