@@ -21,6 +21,7 @@ from pretrain import resuming
 from pretrain.checkpoints import Checkpoint, CheckpointFolder, RunState
 from pretrain.distributed import Group
 from pretrain.engine_state import FullState
+from pretrain.models.adopt import adopt_weights
 from pretrain.models.load import load_model
 from pretrain.models.resize import resize_optimizer_state, resize_weights
 
@@ -67,7 +68,7 @@ def begin(
     if config["fork"] is not None:
         return _fork(config, model, architecture, manifest, shards, group)
     if config["init_from"] is not None:
-        _initialize_from(model, architecture, str(config["init_from"]), shards, config["seed"])
+        _initialize_from(model, str(config["init_from"]), shards, config["seed"], group)
     return Beginning()
 
 
@@ -126,16 +127,13 @@ def _fork(
     )
 
 
-def _initialize_from(model: nn.Module, architecture: Any, path: str, shards: Path, seed: int) -> None:
-    """Start from the weights of another run or of a Hugging Face folder; added tokens get new rows."""
+def _initialize_from(model: nn.Module, path: str, shards: Path, seed: int, group: Group) -> None:
+    """Start from the weights of another run or of a Hugging Face folder; heads and tokens it lacks start fresh."""
     loaded = load_model(path)
-    theirs = loaded.model.state_dict()
-    if _grows(loaded.tokenizer_path, shards, path):
-        theirs = resize_weights(
-            theirs, architecture, loaded.model.vocab_size, load_tokenizer(shards).get_vocab_size(), _generator(seed)
-        )
-    _require_same_shapes(model, theirs, f"init_from='{path}'")
-    load_weights(model, theirs)
+    _grows(loaded.tokenizer_path, shards, path)
+    for note in adopt_weights(model, loaded.model, path, seed):
+        if group.ranks.is_main:
+            logger.info(note)
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
