@@ -1,5 +1,6 @@
 """What the ranks of the engine's tests run: a toy model with two losses, bad batches, and optimisers of all kinds."""
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +124,18 @@ class RefuseOnce:
     def __call__(self, norm: float) -> str | None:
         self.norms.append(norm)
         return "refused by the test" if len(self.norms) == 3 else None
+
+
+def run_all(group: Group, calls: dict[Any, tuple[str, dict[str, Any]]]) -> dict[Any, Any]:
+    """Run several functions in one start of the ranks, for a start costs more than most of them.
+
+    A call is ("module:function", its arguments).
+    """
+    results = {}
+    for name, (function, arguments) in calls.items():
+        module, _, attribute = function.partition(":")
+        results[name] = getattr(importlib.import_module(f"tests.integration.{module}"), attribute)(group, **arguments)
+    return results
 
 
 def skipped_steps(group: Group, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -323,19 +336,22 @@ def any_optimizer(group: Group, name: str, saved_by: list[dict[str, Any]], loade
     return results
 
 
-def compiled(group: Group, cases: list[dict[str, Any]]) -> list[list[float]]:
-    """A few steps of each case: norms and losses, and how often the model's Python ran."""
+def compiled(group: Group, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A few steps of each case and an evaluation: norms and losses, and how many graphs were compiled for it."""
+    from torch._dynamo.utils import counters
+
     results = []
     for options in cases:
+        torch._dynamo.reset()
+        counters.clear()
         engine = toy_engine(group, options)
         figures = []
         for number in range(3):
             outcome = step(group, engine, number, 2)
             figures += [engine.gradient_norm(), *(float(loss) for loss in outcome.losses.values())]
-        evaluated = engine.evaluate(points(5))
-        figures += [float(loss) for loss in evaluated.values()]
+        figures += [float(loss) for loss in engine.evaluate(points(5)).values()]
         engine.close()
-        results.append(figures)
+        results.append({"figures": figures, "graphs": counters["stats"]["unique_graphs"]})
     return results
 
 

@@ -20,8 +20,39 @@ from tests.integration import engine_cases, fault_cases
 STAGES = [0, 1, 2, 3]
 
 
-def on_ranks(function, ranks, **arguments):
-    return run_on_ranks(f"tests.integration.{function}", ranks, **arguments)[0]
+NORMS = [{"stage": stage, "precision": precision} for precision in ("fp32", "bf16") for stage in STAGES]
+NORMS += [{"stage": stage, "offload_optimizer": True} for stage in (1, 2, 3)]
+PARTS = [{"stage": stage} for stage in STAGES] + [{"stage": s, "offload_optimizer": True} for s in (1, 2, 3)]
+SAVES = {f"saved {stage}": ("fault_cases:save", {"options": {"stage": stage}}) for stage in STAGES}
+ON_1 = {
+    "first updates": ("fault_cases:first_updates", {}),
+    "misspelt key": ("fault_cases:misspelt_key", {}),
+    "omegaconf": ("fault_cases:options_of_omegaconf", {}),
+    "norms": ("fault_cases:norms", {"layouts": NORMS}),
+    **SAVES,
+}
+ON_2 = {
+    "norms": ("fault_cases:norms", {"layouts": NORMS}),
+    "unequal counts": ("fault_cases:unequal_counts", {"stages": STAGES}),
+    "partly used": ("engine_cases:partly_used", {"cases": PARTS}),
+    "untested": ("fault_cases:untested_optimizer", {"stages": STAGES}),
+    **SAVES,
+}
+
+
+def loads(saved):
+    """Calls that load what was saved at each stage, in the same stage again."""
+    arguments = {stage: {"options": {"stage": stage}, "state": saved[f"saved {stage}"]} for stage in STAGES}
+    return {f"loaded {stage}": ("fault_cases:load", arguments[stage]) for stage in STAGES}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What rank 0 returned, by the number of ranks, then by call; each loads what the other number saved."""
+    run = "tests.integration.engine_cases:run_all"
+    two = run_on_ranks(run, 2, timeout=500.0, calls=ON_2)[0]
+    one = run_on_ranks(run, 1, timeout=500.0, calls=ON_1 | loads(two))[0]
+    return {1: one, 2: two | run_on_ranks(run, 2, timeout=500.0, calls=loads(one))[0]}
 
 
 def same_state(one, other):
@@ -29,28 +60,27 @@ def same_state(one, other):
     return engine_cases.same(one, other)
 
 
-def test_fault_bf16_at_stage_0_starts_adam_at_a_counter_of_1():
+def test_fault_bf16_at_stage_0_starts_adam_at_a_counter_of_1(found):
     """So the first update would be a quarter short. Ours is that of stage 1."""
-    found = on_ranks("fault_cases:first_updates", 1)
-    zero, one = found["states"]
-    assert found["deepspeed starts at"] == 1.0
+    zero, one = found[1]["first updates"]["states"]
+    assert found[1]["first updates"]["deepspeed starts at"] == 1.0
     assert zero.updates == one.updates == 1
     for name, weight in one.weights.items():
         assert float((zero.weights[name] - weight).abs().max()) < 1e-6
 
 
-def test_fault_a_misspelt_top_level_key_passes_in_silence():
-    """And the run goes unclipped. We refuse it and name the nearest."""
-    assert on_ranks("fault_cases:misspelt_key", 1)
+def test_fault_a_misspelt_top_level_key_passes_in_silence(found):
+    """And the run goes on without it. We refuse the key and name the nearest."""
+    assert found[1]["misspelt key"]
     with pytest.raises(InputError, match=r"gradient_predivide_facto.*'gradient_predivide_factor'"):
         DeepSpeedOptions(other={"gradient_predivide_facto": 2.0})
     with pytest.raises(InputError, match=r"gradient_cliping"):
         DeepSpeedOptions(other={"gradient_cliping": 1.0})
 
 
-def test_fault_omegaconf_containers_are_refused():
+def test_fault_omegaconf_containers_are_refused(found):
     """Options that come from Hydra unconverted become plain values."""
-    assert on_ranks("fault_cases:options_of_omegaconf", 1)
+    assert found[1]["omegaconf"]
 
 
 @pytest.mark.parametrize("where", ["zero", "other"])
@@ -60,24 +90,22 @@ def test_fault_the_value_auto_ends_in_a_type_error(where):
         DeepSpeedOptions(**{where: {key: "auto"}})
 
 
-def test_fault_the_global_gradient_norm_is_none_at_stage_0():
+def test_fault_the_global_gradient_norm_is_none_at_stage_0(found):
     """And of another type at each of the others. Ours is one number, the same in every layout."""
-    layouts = [{"stage": stage, "precision": precision} for precision in ("fp32", "bf16") for stage in STAGES]
-    layouts += [{"stage": stage, "offload_optimizer": True} for stage in (1, 2, 3)]
     for ranks in (1, 2):
-        found = on_ranks("fault_cases:norms", ranks, layouts=layouts)
-        assert all(type(norm) is float for norm in found)
-        fp32, bf16 = found[:4] + found[8:], found[4:8]
+        norms = found[ranks]["norms"]
+        assert all(type(norm) is float for norm in norms)
+        fp32, bf16 = norms[:4] + norms[8:], norms[4:8]
         assert fp32 == pytest.approx([fp32[0]] * 7, rel=1e-6)
         assert bf16 == pytest.approx([fp32[0]] * 4, rel=1e-2)
 
 
-def test_fault_micro_batches_and_ranks_are_averaged_whatever_they_hold():
+def test_fault_micro_batches_and_ranks_are_averaged_whatever_they_hold(found):
     """Counts of 1, 3, 2 and 0: the gradient is that of the six points together."""
     expected = fault_cases.plain_unequal_counts()
-    for found in on_ranks("fault_cases:unequal_counts", 2, stages=STAGES):
+    for moments in found[2]["unequal counts"]:
         for name, moment in expected.items():
-            assert torch.allclose(found[name], moment, rtol=1e-5, atol=1e-7)
+            assert torch.allclose(moments[name], moment, rtol=1e-5, atol=1e-7)
 
 
 def test_fault_init_and_the_cpu_optimizer_build_ops_for_minutes(tmp_path: Path):
@@ -100,42 +128,40 @@ def test_fault_init_and_the_cpu_optimizer_build_ops_for_minutes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_fault_a_checkpoint_of_another_world_size_does_not_load(stage):
+def test_fault_a_checkpoint_of_another_world_size_does_not_load(stage, found):
     """At stages 1 to 3, not even as an elastic checkpoint. Ours goes from 2 ranks to 1 and from 1 to 2."""
     for source, target in ((2, 1), (1, 2)):
-        saved = on_ranks("fault_cases:save", source, options={"stage": stage})
-        assert same_state(saved, on_ranks("fault_cases:load", target, options={"stage": stage}, state=saved))
+        assert same_state(found[source][f"saved {stage}"], found[target][f"loaded {stage}"])
 
 
-def test_fault_only_the_first_parameter_group_is_linked_to_its_state():
+def test_fault_only_the_first_parameter_group_is_linked_to_its_state(found):
     """After the first step, at stages 1 and 2. Ours has the moments of both groups, as at stage 0."""
-    zero, *others = (on_ranks("fault_cases:save", 2, options={"stage": stage}) for stage in (0, 1, 2))
+    zero = found[2]["saved 0"]
     assert {name.partition("/")[2] for name in zero.optimizer} == set(zero.weights)
-    for state in others:
+    for state in (found[2]["saved 1"], found[2]["saved 2"]):
         assert state.optimizer.keys() == zero.optimizer.keys()
         for name, moment in zero.optimizer.items():
             assert float(moment.abs().max()) > 0
             assert torch.allclose(state.optimizer[name], moment, rtol=1e-5, atol=1e-8)
 
 
-def test_fault_stage_3_cannot_set_the_state_of_a_parameter_that_the_ranks_do_not_divide():
-    """Such as 5 x 7 on 2 ranks: it forgets its own padding. Ours sets it (and the world-size test above goes by it)."""
-    saved = on_ranks("fault_cases:save", 2, options={"stage": 3})
+def test_fault_stage_3_cannot_set_the_state_of_a_parameter_that_the_ranks_do_not_divide(found):
+    """Such as 5 x 7 on 2 ranks: it forgets its own padding. Ours sets it."""
+    saved = found[1]["saved 3"]
     assert any(weight.numel() % 2 for weight in saved.weights.values())
-    assert same_state(saved, on_ranks("fault_cases:load", 2, options={"stage": 3}, state=saved))
+    assert same_state(saved, found[2]["loaded 3"])
 
 
-def test_fault_a_parameter_without_a_gradient_is_updated_by_its_last_one():
+def test_fault_a_parameter_without_a_gradient_is_updated_by_its_last_one(found):
     """At stage 3 and with the optimiser on the CPU; and what came before the last micro-batch may be lost."""
     expected = engine_cases.plain_partly_used(world=2)
-    cases = [{"stage": stage} for stage in STAGES] + [{"stage": s, "offload_optimizer": True} for s in (1, 2, 3)]
-    for found in on_ranks("engine_cases:partly_used", 2, cases=cases):
+    for weights in found[2]["partly used"]:
         for name, weight in expected.items():
-            assert float((found[name] - weight).abs().max()) < 1e-6, name
+            assert float((weights[name] - weight).abs().max()) < 1e-6, name
 
 
-def test_fault_optimizers_it_does_not_know_are_refused_under_zero():
-    assert on_ranks("fault_cases:untested_optimizer", 2, stages=STAGES) == [True] * 4
+def test_fault_optimizers_it_does_not_know_are_refused_under_zero(found):
+    assert found[2]["untested"] == [True] * 4
 
 
 def test_fault_a_second_engine_in_one_process_finds_the_first_ones_group():
