@@ -120,6 +120,24 @@ def test_a_stopped_rank_is_named_with_host_step_and_phase_and_the_run_ends_in_ti
     ), errors
 
 
+def test_a_loader_that_stalls_is_named_as_such(start):
+    running = start(f"trainer.hang_seconds={HANG}", "trainer.stall_seconds=2", "trainer.loader_workers=1")
+    running.until_step(5)
+    workers = [child for child in running.rank(1).children(recursive=True) if "spawn_main" in " ".join(child.cmdline())]
+    assert workers
+    for worker in workers:
+        worker.send_signal(signal.SIGSTOP)
+    code, errors = running.end()
+    assert code == EXIT_HANG, errors
+    assert re.search(
+        rf"error: rank 1 on {HOST} has been 'waiting for data' since step \d+ for \d s while the others wait for it: "
+        "its data loader stalls",
+        errors,
+    ), errors
+    assert "the stack of rank 1:" in errors and "loader.py" in errors
+    assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
+
+
 def test_a_killed_rank_is_named_with_its_step(start):
     running = start("trainer.hang_seconds=60").until_step(5)
     running.rank(1).kill()
