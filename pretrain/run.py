@@ -32,7 +32,7 @@ from pretrain.callbacks.preemption import Preemption
 from pretrain.callbacks.stages import StageLog
 from pretrain.callbacks.throughput import Clock
 from pretrain.callbacks.validation import Validation
-from pretrain.callbacks.wandb import WandbRun, require_wandb
+from pretrain.callbacks.wandb import RUN_ID, WandbRun, require_wandb
 from pretrain.checkpoints import CheckpointFolder, RunState
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, Ranks, threads_of_a_rank
@@ -128,7 +128,13 @@ def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePla
         _preflight(run_dir, options, data, pieces, group, engine.device)
         peak, _ = _peak_flops(options, engine.device, pieces.deepspeed.precision)
         (trainer.peak_flops,) = group.sum([peak])
-        file = _open_files(config, run_dir, data, trainer, pieces, stack) if group.ranks.is_main else None
+        file: MetricsFile | None = None
+
+        def open_files() -> None:
+            nonlocal file
+            file = _open_files(config, run_dir, data, trainer, pieces, stack)
+
+        group.from_main(open_files)
         saving = Checkpointing(
             CheckpointFolder(run_dir),
             _run_state(config, data, pieces),
@@ -167,7 +173,8 @@ class _Pieces:
     @property
     def parameters(self) -> int:
         """Numbers that are trained, the rows that pad the vocabulary included."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
+        # (ZeRO stage 3 leaves a parameter without elements of its own.)
+        return sum(getattr(parameter, "ds_numel", parameter.numel()) for parameter in self.model.parameters())
 
 
 def _build(config: DictConfig, options: TrainerOptions, data: Sequence[StageData], group: Group) -> _Pieces:
@@ -265,11 +272,10 @@ def _open_files(
 ) -> MetricsFile:
     """Write the head of the run directory and open what figures go to (rank 0)."""
     _write_head(config, run_dir, data)
-    _announce(trainer, pieces.model, data)
+    _announce(trainer, pieces, data)
     listeners = []
     if config.wandb.project is not None:
-        state = pieces.beginning.state
-        run_id = state.wandb_id if state is not None else None
+        run_id = _wandb_id(pieces.beginning)
         remote = WandbRun(run_dir, _plain(config), config.wandb.project, config.wandb.entity, config.wandb.name, run_id)
         stack.callback(remote.close)
         listeners.append(remote.write)
@@ -306,7 +312,7 @@ def _require_positions(data: Sequence[StageData], architecture: Any) -> None:
 
 def _run_state(config: DictConfig, data: Sequence[StageData], pieces: _Pieces) -> RunState:
     """Return what every checkpoint of this run says of it; the counts are filled in at each save."""
-    manifest, before = data[0].manifest, pieces.beginning.state
+    manifest, before, run_dir = data[0].manifest, pieces.beginning.state, Path(config.run_dir)
     return RunState(
         step=0,
         samples=0,
@@ -318,8 +324,14 @@ def _run_state(config: DictConfig, data: Sequence[StageData], pieces: _Pieces) -
         tokenizer_hash=manifest.tokenizer_hash,
         data_hash=pieces.data_hash,
         config=_plain(config),
+        wandb_id=(run_dir / RUN_ID).read_text().strip() if (run_dir / RUN_ID).exists() else None,
         fork=before.fork if before is not None else None,
     )
+
+
+def _wandb_id(beginning: Beginning) -> str | None:
+    """Return the id of this run at W&B, if an earlier session had one; a fork is another run there."""
+    return None if beginning.state is None or beginning.is_new_fork else beginning.state.wandb_id
 
 
 def _write_head(config: DictConfig, run_dir: Path, data: Sequence[StageData]) -> None:
@@ -336,12 +348,11 @@ def _write_head(config: DictConfig, run_dir: Path, data: Sequence[StageData]) ->
     write_provenance(run_dir, config, shards | {"tokenizer": manifest.tokenizer_hash}, {"seed": config.seed})
 
 
-def _announce(trainer: Trainer, model: torch.nn.Module, data: Sequence[StageData]) -> None:
+def _announce(trainer: Trainer, pieces: _Pieces, data: Sequence[StageData]) -> None:
     engine, world = trainer.engine, trainer.group.ranks.world_size
-    parameters = sum(getattr(p, "ds_numel", p.numel()) for p in model.parameters())
     logger.info(
         "%s parameters on %d %s rank%s, ZeRO stage %d, %s; %s",
-        f"{parameters:,}",
+        f"{pieces.parameters:,}",
         world,
         engine.device.type,
         "s" if world > 1 else "",
