@@ -36,10 +36,13 @@ class Checkpointing(Callback):
 
     A save holds training up only while the state is copied to the host (and while the save before is not done, so
     that there is one copy at a time). What became of it is told to all ranks at steps that are multiples of
-    `log_every`, at the next save and at the end, so a failed write ends the run on all ranks there, and an idle disk
-    costs no collective call. `run` holds what does not change during a run; `saved_step` is the step that already
-    lies on disk, -1 if none; with `save_at_start` the state is saved before the first step (a fork: its source may go
-    away). Call `close` however the run ends.
+    `log_every`, at the next save and at the end: a failed write ends the run on all ranks there, and while none is
+    under way nothing is exchanged. What is due at a step that was skipped waits for the next that was not: a run whose
+    steps are all skipped does not push out the checkpoints from before its trouble.
+
+    `run` holds what does not change during a run; `saved_step` is the step that already lies on disk, -1 if none; with
+    `save_at_start` the state is saved before the first step (a fork: its source may go away). Call `close` however the
+    run ends.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Checkpointing(Callback):
         self._save_at_start, self._now = save_at_start, now
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._write: Future[Written] | None = None  # rank 0 only
+        self._due = False
         self._pending = False  # whether a write is under way, as far as all ranks have agreed
         self._held = 0.0
         self._losses: dict[int, float | None] = {}
@@ -73,11 +77,10 @@ class Checkpointing(Callback):
     def on_step(self, trainer: Trainer, result: StepResult) -> None:
         """Hear how the write under way is doing, and save, if it is time."""
         options, step = trainer.options, trainer.progress.step
-        over = False
         if step % options.log_every == 0 and (self._pending or options.checkpoint_minutes is not None):
-            over = self._look(trainer)
-        intervals = (options.checkpoint_every, options.keep_every)
-        if over or any(every and step % every == 0 for every in intervals) or self._is_among_best(trainer):
+            self._due |= self._look(trainer)
+        self._due |= any(every and step % every == 0 for every in (options.checkpoint_every, options.keep_every))
+        if (self._due and result.skipped is None) or self._is_among_best(trainer):
             self._save(trainer)
 
     def on_end(self, trainer: Trainer, ending: Ending) -> None:
@@ -139,7 +142,7 @@ class Checkpointing(Callback):
 
         if trainer.group.ranks.is_main:
             self._write = self._thread.submit(write)
-        self._pending, self._saved_step = True, now.step
+        self._pending, self._due, self._saved_step = True, False, now.step
         self._losses[now.step] = state.validation
         kept = keep.of(self._losses)
         self._losses = {step: loss for step, loss in self._losses.items() if step in kept}

@@ -19,7 +19,6 @@ from pretrain.stages import plan
 from pretrain.trainer import Stage, StepResult, Trainer
 
 RUN = RunState(0, 0, 0, 0.0, 0, {"hidden_size": 4}, 9, "t", "d", {"seed": 0}, wandb_id="w")
-RESULT = StepResult({}, {}, 0, None)
 
 
 class Engine:
@@ -72,14 +71,14 @@ class Run:
         self.callback = Checkpointing(folder, RUN, **{"saved_step": -1, **start})
         self.callback.on_start(self.trainer)
 
-    def step(self, loss: float | None = None) -> None:
+    def step(self, loss: float | None = None, skipped: str | None = None) -> None:
         progress = self.trainer.progress
         progress.step += 1
         progress.samples += 2
         progress.consumed["key"] = progress.samples
         if loss is not None:
             self.trainer.validation = (progress.step, loss)
-        self.callback.on_step(self.trainer, RESULT)
+        self.callback.on_step(self.trainer, StepResult({}, {}, 0, skipped))
 
     def end(self) -> None:
         self.callback.on_end(self.trainer, "finished")
@@ -191,6 +190,14 @@ def for_good(group: Group, path: Path) -> Any:
     return steps_in(folder)
 
 
+def while_steps_are_skipped(group: Group, path: Path) -> Any:
+    folder = CheckpointFolder(path)
+    run = Run(group, folder, checkpoint_every=2, keep_last=9)
+    for step in range(1, 11):
+        run.step(skipped="non-finite gradient" if step in (2, 5, 8, 9, 10) else None)
+    return run.trainer.engine.events
+
+
 def at_the_end(group: Group, path: Path) -> Any:
     folder = CheckpointFolder(path)
     run = Run(group, folder, checkpoint_every=2, keep_last=9)
@@ -250,6 +257,7 @@ CASES = (
     by_minutes,
     by_validation,
     for_good,
+    while_steps_are_skipped,
     at_the_end,
     after_stepping_over_a_damaged_one,
     at_the_start,

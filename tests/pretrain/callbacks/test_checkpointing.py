@@ -53,6 +53,19 @@ def test_every_so_many_steps_one_is_kept_for_good(ranks):
     assert ranks[0]["for_good"] == [3, 6, 8]
 
 
+def test_what_is_due_at_a_skipped_step_waits_for_the_next_that_is_not(ranks):
+    # Due after 2, 4, 6, 8 and 10; 2 and 8 to 10 were skipped.
+    assert (
+        ranks[0]["while_steps_are_skipped"]
+        == ranks[1]["while_steps_are_skipped"]
+        == [
+            "gather 3",
+            "gather 4",
+            "gather 6",
+        ]
+    )
+
+
 def test_the_last_step_is_saved_once_and_gets_the_loss_that_was_measured_after(ranks):
     for events, losses, nothing_new in (found["at_the_end"] for found in ranks):
         assert events == ["gather 2", "gather 4"]
