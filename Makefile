@@ -16,9 +16,13 @@ TEST_WORKERS ?= 2
 install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat -e '.[dev]'
-	touch $(STAMP)
+	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: Python 3.11 or newer is needed, but $(PYTHON) is $$($(PYTHON) -V 2>&1): name another, as in make install PYTHON=python3.12"; exit 2; }
+	@echo "Installing the project and the versions of constraints.txt into $(VENV) (2 GB): about two minutes, in which pip says nothing."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat -e '.[dev]'
+	@touch $(STAMP)
+	@echo "Installed: $(BIN)/python runs every command; source $(BIN)/activate makes it the python of this shell."
 
 demo: $(STAMP)
 	$(BIN)/python -m slurm.submit chain=$(CHAIN) cluster=local $(OPTIONS)

@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"slurm\.submit chain=demo", DEMO),
     (r"slurm\.submit chain=encoder .*max_steps", [*CHAIN, "++chain.steps.pretrain.options.trainer.max_steps=25"]),
     (r"slurm\.submit chain=encoder", CHAIN),
-    (r"slurm\.submit chain=tiny", ["corpus.document=file", "dry_run=true"]),
+    (r"slurm\.submit chain=tiny", [f"corpus.roots=[{ROOTS}]"]),
     (r"job=documents corpus=python_docs", [f"corpus.roots=[{ROOTS}]"]),
     (r"job=tokenizer", ["job.vocab_size=512"]),
     (r"job=masked_lm", ["job.held_out_share=0.2"]),
@@ -132,6 +133,20 @@ def test_command_of_the_documentation_runs(command: str, workspace: Path) -> Non
 def test_every_rule_that_makes_a_command_smaller_is_needed() -> None:
     first = {next((p for p, _ in SMALLER if re.search(p, command)), None) for command in COMMANDS}
     assert {pattern for pattern, _ in SMALLER} <= first
+
+
+def test_the_page_on_installing_lists_every_console_script() -> None:
+    scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
+    page = (REPOSITORY / "docs/install.md").read_text()
+    for name, place in scripts.items():
+        module = place.partition(":")[0].removesuffix(".__main__")
+        assert f"| `{name}` | `python -m {module}` |" in page
+
+
+def test_readme_project_and_install_page_name_the_same_python() -> None:
+    required = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["requires-python"]
+    words = f"Python {required.removeprefix('>=')} or newer"
+    assert all(words in (REPOSITORY / name).read_text() for name in ("README.md", "docs/install.md", "Makefile"))
 
 
 def test_navigation_names_every_page() -> None:
