@@ -97,17 +97,24 @@ def report(
         ratios: key -> ours over the peer's (above 1: ours is faster).
         json_path: file for the ratios as one flat JSON object.
     """
-    table = Table(title=title, caption=machine(), title_justify="left", caption_justify="left")
-    table.add_column("contestant")
-    table.add_column(f"best, {unit}", justify="right")
-    table.add_column("median", justify="right")
-    table.add_column("runs", justify="right")
-    table.add_column("note")
-    for row in measurements:
-        table.add_row(row.name, f"{row.best:,.4g}", f"{row.median:,.4g}", str(len(row.rates)), row.note)
-    console = Console(width=None if os.isatty(1) else 140)
-    console.print(table)
-    for key, value in ratios.items():
-        console.print(f"{key} = {value:.3f}", highlight=False)
+    rows = [(row.name, f"{row.best:,.4g}", f"{row.median:,.4g}", str(len(row.rates)), row.note) for row in measurements]
+    print_table(title, ("contestant", f"best, {unit}", "median", "runs", "note"), rows, caption=machine())
+    write_figures(ratios, json_path)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
+    """Print a table; the first and the last column are words, what is between is figures."""
+    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number in (0, len(columns) - 1) else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if os.isatty(1) else 140).print(table)
+
+
+def write_figures(figures: Mapping[str, float], json_path: Path | None) -> None:
+    """Print named figures, and write them to `json_path`, if given, as one flat JSON object."""
+    for key, value in figures.items():
+        print(f"{key} = {value:,.3f}" if abs(value) < 1000 else f"{key} = {value:,.0f}")
     if json_path is not None:
-        json_path.write_text(json.dumps({key: round(value, 4) for key, value in ratios.items()}, indent=2) + "\n")
+        json_path.write_text(json.dumps({key: round(value, 4) for key, value in figures.items()}, indent=2) + "\n")

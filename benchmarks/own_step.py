@@ -1,0 +1,147 @@
+"""Our training step on batches made beforehand: the trainer's model, loss and optimiser under its engine.
+
+Where DeepSpeed is missing (a bare GPU machine), a plain torch loop over the same model, loss and optimiser stands in.
+Must not import Hydra, nor the engine before it is asked for: a machine that has torch alone runs the plain loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import nn
+
+from pretrain.distributed import Group, Ranks
+from pretrain.models.config import EncoderConfig
+from pretrain.objectives import MicroBatch
+from pretrain.objectives.masked_lm import MaskedLM
+from pretrain.optim.adamw import adamw
+
+if TYPE_CHECKING:
+    from pretrain.engine import TrainingEngine
+
+Loop = Literal["engine", "plain"]
+CLIPPING = 1.0
+RATE = 1e-4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What may be switched of the step itself; the model's options are in its configuration."""
+
+    precision: Literal["bf16", "fp32"] = "bf16"
+    loop: Loop = "engine"
+    compile: bool = False
+    activation_checkpointing: bool = False
+    fused_optimizer: bool = True
+
+
+def deepspeed_problem() -> str | None:
+    """Return one sentence on why DeepSpeed cannot be used here, or None."""
+    try:
+        from pretrain import engine  # noqa: F401
+        from pretrain.distributed import import_deepspeed
+
+        import_deepspeed()
+    except ImportError as error:
+        return f"DeepSpeed, or what the engine needs beside it, cannot be imported here ({error})"
+    return None
+
+
+class Alone:
+    """One process as a whole group; made once and shared by all engines of a benchmark."""
+
+    def __init__(self) -> None:
+        self.ranks = Ranks(rank=0, world_size=1, local_rank=0, local_world_size=1)
+        self._group: Group | None = None
+
+    def join(self) -> Ranks:
+        """Make the group at first use."""
+        if self._group is None:
+            self._group = Group(self.ranks, timeout_seconds=600.0)
+        return self.ranks
+
+    def close(self) -> None:
+        """Leave the group, if it was made."""
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+
+
+class OwnStep:
+    """A `TrainingLoop` over `micro_batches`, again and again; each is one optimiser step.
+
+    `objective` may be any object with MaskedLM's `build_model` and `loss` (`breakdown.py` switches parts of it off).
+    """
+
+    def __init__(
+        self,
+        architecture: EncoderConfig,
+        objective: MaskedLM,
+        vocab_size: int,
+        micro_batches: Sequence[MicroBatch],
+        settings: Settings,
+        device: torch.device,
+        alone: Alone,
+    ) -> None:
+        torch.manual_seed(0)
+        self.model = objective.build_model(architecture, vocab_size)
+        self.settings, self.device = settings, device
+        places = sum(len(one.batch.input_ids) for one in micro_batches)
+        self.fill = sum(one.tokens for one in micro_batches) / places
+        self._batches, self._numbers = itertools.cycle(micro_batches), itertools.count()
+        self._engine: TrainingEngine | None = None
+        if settings.loop == "engine":
+            from pretrain.engine import DeepSpeedOptions, TrainingEngine
+
+            self._engine = TrainingEngine(
+                self.model,
+                objective.loss,
+                self._optimizer(),
+                DeepSpeedOptions(
+                    stage=0,
+                    precision=settings.precision,
+                    compile=settings.compile,
+                    activation_checkpointing=settings.activation_checkpointing,
+                ),
+                alone.join(),
+                micro_batch_size=1,
+                gradient_clipping=CLIPPING,
+            )
+            return
+        self.model.to(device)
+        for module in self.model.modules():
+            if hasattr(module, "activation_checkpointing"):
+                module.activation_checkpointing = settings.activation_checkpointing  # type: ignore[assignment]
+        self._loss = torch.compile(objective.loss) if settings.compile else objective.loss
+        self._plain = self._optimizer()
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        made = adamw(self.model, lr=RATE, betas=[0.9, 0.98])
+        if not self.settings.fused_optimizer:
+            for group in made.param_groups:
+                group["fused"], group["foreach"] = False, True
+        return made
+
+    def step(self) -> int:
+        """Take one optimiser step; return the batch's tokens that are not padding."""
+        micro_batch, number = next(self._batches), next(self._numbers)
+        if self._engine is not None:
+            self._engine.train_step([micro_batch.batch], counts=micro_batch.counts, rate_factor=1.0, seeds=[number])
+            return micro_batch.tokens
+        batch = micro_batch.batch.to(self.device, non_blocking=True)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.settings.precision == "bf16"):
+            loss = self._loss(self.model, batch)["masked_lm"] / max(micro_batch.counts["masked_lm"], 1.0)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), CLIPPING)
+        self._plain.step()
+        self._plain.zero_grad(set_to_none=True)
+        return micro_batch.tokens
+
+    def close(self) -> None:
+        """Free what DeepSpeed holds."""
+        if self._engine is not None:
+            self._engine.close()
