@@ -267,7 +267,8 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     if (folder / STATE).is_file():
         return Checkpoint(folder, verify(folder))
     chosen = folder.name in ("best", "last") and not folder.exists()
-    checkpoints = CheckpointFolder(folder.parent if chosen else folder)
+    place = folder.parent if chosen else folder
+    checkpoints = CheckpointFolder(place.parent if place.name == "checkpoints" else place)
     if checkpoints.steps():
         found = checkpoints.best() if chosen and folder.name == "best" else checkpoints.last_good()
         assert found is not None  # there are some, and none being good raises

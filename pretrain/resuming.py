@@ -22,6 +22,8 @@ MAY_CHANGE = (
     "ranks",
     "dry_run",
     "deepspeed.*",
+    "trainer._target_",  # how it is computed: where the code of it is, and Hydra's own marks
+    "*._partial_",
     "model.attention_kernel",
     "wandb*",
     "data",

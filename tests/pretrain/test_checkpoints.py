@@ -336,6 +336,8 @@ def test_a_path_names_a_checkpoint_a_run_or_its_best_one(tmp_path):
         (tmp_path / "run", 2),
         (tmp_path / "run" / "best", 1),
         (tmp_path / "run" / "last", 2),
+        (folder.path, 2),
+        (folder.path / "best", 1),
     ):
         assert open_checkpoint(path).state.step == step
     for path in (tmp_path / "nowhere", tmp_path, tmp_path / "best"):
