@@ -78,6 +78,11 @@ def train(group: Group, stage: int, precision: str) -> dict[str, dict[str, torch
     return found
 
 
+def train_cases(group: Group, cases: list[tuple[int, str]]) -> list[dict[str, dict[str, torch.Tensor]]]:
+    """`train` for each (stage, precision), in one start of the ranks."""
+    return [train(group, *case) for case in cases]
+
+
 def train_plainly(name: str) -> dict[str, torch.Tensor]:
     """The same by torch alone, with logits and torch's own loss."""
     model = model_of(name)
