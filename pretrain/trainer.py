@@ -258,8 +258,7 @@ class Trainer:
             raise InputError(
                 f"the last {self._skips_in_a_row} steps were all skipped (step {self.progress.step}: {reason}): lower "
                 "optimizer.lr or lengthen the warm-up, and start again from the last checkpoint or in another run_dir "
-                "(trainer.max_skips_in_a_row is how many are borne; trainer.find_nonfinite=true names the module that a "
-                "NaN comes from)"
+                "(trainer.max_skips_in_a_row are borne; trainer.find_nonfinite=true names the module of a NaN)"
             )
 
     def _dropout_seeds(self, count: int) -> list[int]:
