@@ -113,7 +113,8 @@ def _check_value(config: DictConfig, key: str, option: str, annotation: Any, int
         if not matches(plain, annotation):
             node = config._get_node(key) if OmegaConf.is_interpolation(config, key) else None
             source = f" (taken from {node._value()})" if isinstance(node, Node) else ""
-            raise InputError(f"option '{option}'{source} must be {describe(annotation)}, but is {plain!r}")
+            mended = f": write {option}='[{plain}]'" if matches([plain], annotation) else ""
+            raise InputError(f"option '{option}'{source} must be {describe(annotation)}, but is {plain!r}{mended}")
     if is_node:
         _check_nested_targets(value, option, interpolated)
 

@@ -15,21 +15,22 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.conf import HydraConf, RunDir, SweepDir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from rich.logging import RichHandler
 
-from conf.checks import check_config, nearest, suggestion
+from conf.checks import check_config, suggestion
 from conf.command_line import is_sweep_job, quote
+from conf.composition import Composition, Elsewhere, composition_sentence
 from conf.errors import InputError
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent
@@ -41,7 +42,9 @@ Task = Callable[[DictConfig], None]
 Kind = TypeVar("Kind", bound=BaseException)
 
 
-def command(config_name: str, schema: type, directory: str) -> Callable[[Task], Callable[[], None]]:
+def command(
+    config_name: str, schema: type, directory: str, elsewhere: Elsewhere | None = None
+) -> Callable[[Task], Callable[[], None]]:
     """Make a function of a configuration into a command.
 
     Args:
@@ -49,6 +52,7 @@ def command(config_name: str, schema: type, directory: str) -> Callable[[Task], 
         schema: dataclass of the options at the top level; groups are checked by their `_target_` signatures.
         directory: the option that names where the command writes. Under `--multirun` each job writes to
             `<directory>/<job number>`, so that jobs of one sweep never share a directory.
+        elsewhere: for an option that this command lacks, where it belongs (see `conf.composition`).
 
     Returns:
         A decorator; the decorated function takes no arguments, reads `sys.argv` and exits the process.
@@ -76,7 +80,10 @@ def command(config_name: str, schema: type, directory: str) -> Callable[[Task], 
             except KeyboardInterrupt:
                 _exit("interrupted", EXIT_INTERRUPTED)
             except (HydraException, OmegaConfBaseException) as error:
-                _exit(_composition_sentence(error, config_name, sys.argv[1:]), EXIT_BAD_INPUT)
+                _exit(
+                    composition_sentence(error, Composition(CONFIG_DIRECTORY, config_name, sys.argv[1:], elsewhere)),
+                    EXIT_BAD_INPUT,
+                )
 
         main.schema = schema  # type: ignore[attr-defined]  # for who composes this command's options: slurm.submit
         return main
@@ -95,7 +102,7 @@ def compose(config_name: str, overrides: Sequence[str], schema: type | None = No
         with hydra.initialize_config_dir(str(CONFIG_DIRECTORY), version_base="1.3"):
             config = hydra.compose(config_name, overrides=list(overrides))
     except (HydraException, OmegaConfBaseException) as error:
-        raise InputError(_composition_sentence(error, config_name, overrides)) from error
+        raise InputError(composition_sentence(error, Composition(CONFIG_DIRECTORY, config_name, overrides))) from error
     if schema is not None:
         check_config(config, schema)
     return config
@@ -205,92 +212,3 @@ def cause(error: BaseException | None, kind: type[Kind]) -> Kind | None:
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error
-
-
-def _composition_sentence(error: Exception, config_name: str, overrides: Sequence[str]) -> str:
-    """Hydra's complaint about a command line as one sentence with the nearest option."""
-    text = str(error)
-    inner = error.__cause__
-    if isinstance(error, OverrideParseException):
-        return (
-            f"'{error.override}' cannot be read as option=value: quote a value that holds = , ( ) [ ] {{ }} or spaces"
-        )
-    if isinstance(error, MissingConfigException):
-        return _missing_choice_sentence(text, config_name, overrides)
-    unchosen = re.search(r"You must specify '([^']+)', e\.g", text)
-    if unchosen:
-        group = unchosen.group(1)
-        return f"option '{group}' must be chosen: add {group}=CHOICE to the command line ({_listed(_choices(group))})"
-    unknown = re.search(r"Could not override '([^']+)'", text)
-    if unknown:
-        option = unknown.group(1)
-        return f"there is no option '{option}': {suggestion_among_options(option, config_name, overrides)}"
-    if isinstance(inner, OmegaConfBaseException):
-        return f"{' '.join(text.split())}: {' '.join(str(inner).split())}"
-    return " ".join(text.split())
-
-
-def suggestion_among_options(option: str, config_name: str, overrides: Sequence[str]) -> str:
-    """A clause naming the nearest of all options (and groups) a command has, or what stands where it would be."""
-    names, groups = _all_options(config_name, overrides)
-    group = option.split(".", 1)[0]
-    if group in groups and "." in option and not any(name.startswith(f"{group}.") for name in names):
-        return f"choose a {group} first, add {group}=CHOICE to the command line ({_listed(_choices(group))})"
-    close = nearest(option, names + groups)
-    if close is not None:
-        return f"did you mean '{close}'?"
-    parent = option
-    while parent := parent.rpartition(".")[0]:
-        if parent in names:
-            listed = ", ".join(name for name in names if name.rpartition(".")[0] == parent)
-            return f"'{parent}' has {listed}; ++{option} sets what is not listed there"
-    top = ", ".join(name for name in names or groups if "." not in name)
-    return f"--cfg job shows all; the top level has {top}"
-
-
-def _missing_choice_sentence(text: str, config_name: str, overrides: Sequence[str]) -> str:
-    found = re.search(r"Could not find '([^']+)'", text) or re.search(r"Could not load '([^']+)'", text)
-    if not found:
-        return " ".join(text.split())
-    group, _, choice = found.group(1).rpartition("/")
-    choices = _choices(group)
-    if not choices:
-        name = group or choice
-        return f"there is no option '{name}': {suggestion_among_options(name, config_name, overrides)}"
-    return f"option '{group}' has no choice '{choice}': {suggestion(choice, choices)}"
-
-
-def _choices(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONFIG_DIRECTORY / group).glob("*.yaml"))
-
-
-def _listed(choices: Sequence[str]) -> str:
-    if not choices:
-        return "a file of that group"
-    return " or ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
-
-
-def _all_options(config_name: str, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """All options of a command, with the choices of groups that the command line made, and the names of all groups."""
-    groups = sorted(path.name for path in CONFIG_DIRECTORY.iterdir() if path.is_dir() and path.name[0] != "_")
-    choices = [line for line in overrides if line.partition("=")[0] in groups]
-    try:
-        with hydra.initialize_config_dir(str(CONFIG_DIRECTORY), version_base="1.3"):
-            config = hydra.compose(config_name, overrides=choices)
-    except Exception:  # the bare configuration may itself need an option; then only the groups are known
-        return [], groups
-    names: list[str] = []
-
-    def walk(node: Any, prefix: str) -> None:
-        for key in node:
-            option = f"{prefix}{key}"
-            if str(key) in ("_target_", "_partial_", "_convert_"):
-                continue
-            names.append(option)
-            if not OmegaConf.is_missing(node, key) and not OmegaConf.is_interpolation(node, key):
-                child = node[key]
-                if isinstance(child, DictConfig):
-                    walk(child, f"{option}.")
-
-    walk(config, "")
-    return names, groups

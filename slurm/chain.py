@@ -139,6 +139,11 @@ def check_passed_groups(config: DictConfig, groups: Iterable[str]) -> None:
             )
 
 
+def config_name_of(command: str, config: str | None) -> str:
+    """The primary configuration of a step's command: the one the step names, or the last part of the command."""
+    return config or command.rsplit(".", 1)[-1]
+
+
 def in_dependency_order(steps: Sequence[Step]) -> list[Step]:
     """The steps, each after all it needs; otherwise in the order given.
 
@@ -232,7 +237,7 @@ def _read_step(name: str, node: Any, user_overrides: Sequence[str]) -> Step:
     return Step(
         name=name,
         module=typed.command,
-        config_name=typed.config or typed.command.rsplit(".", 1)[-1],
+        config_name=config_name_of(typed.command, typed.config),
         overrides=override_lines(typed.groups, typed.options, passed_overrides(user_overrides, typed.passes)),
         needs=tuple(typed.needs),
         outputs=tuple([name] if typed.outputs is None else typed.outputs),

@@ -20,12 +20,13 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.checks import check_config, check_target
-from conf.command import cause, command, compose
+from conf.command import CONFIG_DIRECTORY, cause, command, compose
 from conf.command_line import override_name, shell_line
+from conf.composition import any_of, top_level
 from conf.errors import InputError
 from conf.files import directory_lock
 from conf.provenance import write_provenance
-from slurm.chain import Chain, Step, check_passed_groups, read_chain
+from slurm.chain import Chain, Step, check_passed_groups, config_name_of, read_chain
 from slurm.cluster import Cluster, StepFailed
 from slurm.fingerprints import Fingerprints
 from slurm.keys import names_an_output
@@ -58,7 +59,29 @@ class SubmitOptions:
     dry_run: bool = False
 
 
-@command("submit", schema=SubmitOptions, directory="run_dir")
+def step_that_has(option: str, config: DictConfig) -> str | None:
+    """For an option that is none of the chain but of one of its steps, how it is set there."""
+    head, _, rest = option.partition(".")
+    steps = OmegaConf.select(config, "chain.steps", default={})
+    if head in steps and rest:
+        return f"++chain.steps.{head}.options.{rest}=VALUE sets an option of the step {head}"
+    found, node = [], "options"
+    for name, step in steps.items():
+        try:
+            own, groups = top_level(CONFIG_DIRECTORY, config_name_of(str(step.get("command")), step.get("config")))
+        except InputError:  # a command of the user's own
+            continue
+        if head in groups:
+            node = "options" if rest else "groups"
+        if head in groups or (head in own and (not rest or isinstance(own[head], DictConfig))):
+            found.append(str(name))
+    if not found:
+        return None
+    value = "CHOICE" if node == "groups" else "VALUE"
+    return f"it belongs to the step {any_of(found)}, for which ++chain.steps.{found[0]}.{node}.{option}={value} sets it"
+
+
+@command("submit", schema=SubmitOptions, directory="run_dir", elsewhere=step_that_has)
 def main(config: DictConfig) -> None:
     """Plan a chain, then show the plan or run it."""
     begun = time.monotonic()

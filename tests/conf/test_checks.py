@@ -41,6 +41,7 @@ def test_fitting_configuration_passes():
         ({"output": "x", "prat": 1}, "no option 'prat': did you mean 'part'"),
         ({"output": "???"}, "'output' must be given"),
         ({"output": 3}, "'output' must be text, but is 3"),
+        ({"output": "x", "sizes": 1}, r"'sizes' must be a list of .* null, but is 1: write sizes='\[1\]'"),
         ({"output": "x", "sizes": [1, "two"]}, "'sizes' must be a list of a whole number or null"),
         ({"output": "x", "part": {"widht": 1}}, "'part' has no option 'widht': did you mean 'width'"),
         ({"output": "x", "part": {"width": 1.5}}, "'part.width' must be a whole number, but is 1.5"),

@@ -82,6 +82,7 @@ def test_overrides_reach_the_command_and_hydra_leaves_no_folder(program):
             ["output=a=b"],
             "error: 'output=a=b' cannot be read as option=value: quote a value that holds = , ( ) [ ] { } or spaces",
         ),
+        (["output"], "error: 'output' is not of the form option=value"),
         (["--cfg", "jobs"], "error: --cfg has no choice 'jobs': did you mean 'job'?"),
         (["--multirn", "output=a,b"], "error: there is no flag '--multirn': did you mean '--multirun'?"),
         (["--cfg"], "error: the command line does not fit: argument --cfg/-c: expected one argument"),

@@ -132,6 +132,24 @@ def test_what_a_chain_cannot_read_or_use_is_one_line_before_anything_is_written(
     assert not (toy.folder / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "place"),
+    [
+        ("trainer.max_steps=5", "++chain.steps.pretrain.options.trainer.max_steps=VALUE"),
+        ("model=bert_small", "++chain.steps.pretrain.groups.model=CHOICE"),
+        ("pretrain.seed=3", "++chain.steps.pretrain.options.seed=VALUE"),
+        ("job.vocab_size=9", "it belongs to the step tokenizer, shards or tasks"),
+        ("held_out_share=0.1", "did you mean 'chain.held_out_share'?"),
+        ("cluster.grace=1", "'cluster' has cluster.grace_seconds, cluster.tail_lines"),
+    ],
+)
+def test_an_option_of_a_step_typed_for_the_chain_is_told_where_it_belongs(toy, option: str, place: str) -> None:
+    done = toy.submit("chain=encoder", "corpus=text", "corpus.paths=[raw/a.txt]", option)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: there is no option '{option.split('=')[0]}': ")
+    assert place in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 def test_a_corpus_that_an_earlier_step_will_write_need_not_be_there_yet(toy) -> None:
     done = toy.submit("chain=demo", "dry_run=true")
     assert done.returncode == 0, said(done)
