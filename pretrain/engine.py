@@ -44,17 +44,23 @@ class StepOutcome:
 class _LossModule(nn.Module):
     """Makes "batch -> losses -> what is differentiated" the forward pass, so that DeepSpeed's hooks see all of it."""
 
-    def __init__(self, model: nn.Module, loss: LossFunction, device_type: str, precision: str) -> None:
+    def __init__(self, model: nn.Module, loss: LossFunction, device_type: str, options: DeepSpeedOptions) -> None:
         super().__init__()
         self.model = model
-        self._loss, self._device_type, self._type = loss, device_type, _AUTOCAST.get(precision)
+        self._loss, self._device_type, self._type = loss, device_type, _AUTOCAST.get(options.precision)
+        self._compiled: LossFunction | None = torch.compile(loss) if options.compiles(device_type) else None
+        # At stage 3 DeepSpeed must first see, uncompiled, which weights are used outside of the modules that own them
+        # (as a tied output matrix is): compiled code would find them empty.
+        self._looks_first = options.stage == 3
 
     def forward(
         self, batch: Batch, factors: Mapping[str, float] | None = None
     ) -> tuple[torch.Tensor | None, dict[str, torch.Tensor]]:
         """Return the sum of factor * loss, None without factors, and the losses by name (detached)."""
+        compute = self._loss if self._compiled is None or self._looks_first else self._compiled
         with torch.autocast(self._device_type, dtype=self._type, enabled=self._type is not None):
-            losses = self._loss(self.model, batch)
+            losses = compute(self.model, batch)
+        self._looks_first = False
         detached = {name: loss.detach() for name, loss in losses.items()}
         if factors is None:
             return None, detached
@@ -94,7 +100,6 @@ class TrainingEngine:
             _checkpoint_activations(model)
         if options.compiles(self.device.type):
             _require_compiler(self.device.type)
-            loss = torch.compile(loss)
         self._clipping, self._judge = gradient_clipping, judge
         self._peak_rates = [float(group["lr"]) for group in optimizer.param_groups]
         self._norm, self._skipped = 0.0, cast(str | None, None)
@@ -113,7 +118,7 @@ class TrainingEngine:
             "steps_per_print": 2**62,
         }
         self._engine, *_ = import_deepspeed().initialize(
-            model=_LossModule(model, loss, self.device.type, options.precision), optimizer=optimizer, config=config
+            model=_LossModule(model, loss, self.device.type, options), optimizer=optimizer, config=config
         )
         self._state = StateOfStage(model, self._engine.optimizer, options.stage)
         if options.stage > 0:

@@ -14,7 +14,9 @@ def main() -> None:
     print("| ranks | ZeRO stage | accumulation | precision | relative loss difference | gradient | weights |")
     print("|---|---|---|---|---|---|---|")
     for ranks, cases in LAYOUTS.items():
-        runs = run_on_ranks("tests.integration.parity_cases:run_cases", ranks, cases=cases, steps=STEPS)[0]
+        runs = run_on_ranks("tests.integration.parity_cases:run_cases", ranks, timeout=500.0, cases=cases, steps=STEPS)[
+            0
+        ]
         for case, run in zip(cases, runs, strict=True):
             found = parity_cases.compare(run, reference)
             stage = f"{case.stage}, optimiser on CPU" if case.offload else f"{case.stage}"

@@ -30,7 +30,9 @@ def runs():
     """(ranks, case) -> what rank 0 returned."""
     found = {}
     for ranks, cases in LAYOUTS.items():
-        results = run_on_ranks("tests.integration.parity_cases:run_cases", ranks, cases=cases, steps=STEPS)
+        results = run_on_ranks(
+            "tests.integration.parity_cases:run_cases", ranks, timeout=500.0, cases=cases, steps=STEPS
+        )
         found.update({(ranks, case): result for case, result in zip(cases, results[0], strict=True)})
     return found
 
@@ -75,7 +77,7 @@ def test_a_state_loads_at_any_stage_and_world_size_to_the_bit(ranks, runs):
     pairs = [(state, Case(stage)) for state in range(4) for stage in range(4)]
     pairs += [(0, Case(stage, offload=True)) for stage in (1, 3)]
     results = run_on_ranks(
-        "tests.integration.parity_cases:load_and_go_on", ranks, states=saved, pairs=pairs, step=STEPS
+        "tests.integration.parity_cases:load_and_go_on", ranks, timeout=500.0, states=saved, pairs=pairs, step=STEPS
     )[0]
     first = {}
     for (number, _), result in zip(pairs, results, strict=True):
