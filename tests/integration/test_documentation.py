@@ -58,6 +58,8 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"job=tokenizer", ["job.vocab_size=512"]),
     (r"job=masked_lm", ["job.held_out_share=0.2"]),
     (r"job=corpus_tasks", ["job.held_out_share=0.2", "job.train=64", "job.dev=64", "job.minimum=10"]),
+    (r"tests\.integration\.print_elastic", ["worlds=1"]),
+    (r"tests\.integration\.crash_run", ["kills=2", "steps=40"]),
     (r"-m pretrain .*--cfg", []),
     (r"-m pretrain ", TRAIN),
     (
@@ -126,7 +128,8 @@ def test_command_of_the_documentation_runs(command: str, workspace: Path) -> Non
     if command.startswith("make "):
         runs = f"run_dir={workspace}/runs/made" if command == "make demo" else ""
         line = line.replace("OPTIONS='", f"OPTIONS='{runs} ") + f" VENV={Path(sys.executable).parents[1]}"
-    done = run(line, REPOSITORY if command.startswith("make ") or "pip install" in command else workspace)
+    of_repository = command.startswith("make ") or "pip install" in command or "-m tests." in command
+    done = run(line, REPOSITORY if of_repository else workspace)
     assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
