@@ -14,10 +14,9 @@ def main() -> None:
     print("| ranks | ZeRO stage | accumulation | precision | relative loss difference | gradient | weights |")
     print("|---|---|---|---|---|---|---|")
     for ranks, cases in LAYOUTS.items():
-        runs = run_on_ranks("tests.integration.parity_cases:run_cases", ranks, timeout=500.0, cases=cases, steps=STEPS)[
-            0
-        ]
-        for case, run in zip(cases, runs, strict=True):
+        function = "tests.integration.parity_cases:run_cases"
+        results = run_on_ranks(function, ranks, timeout=500.0, cases=cases, steps=STEPS)
+        for case, run in zip(cases, results[0], strict=True):
             found = parity_cases.compare(run, reference)
             stage = f"{case.stage}, optimiser on CPU" if case.offload else f"{case.stage}"
             cells = [ranks, stage, case.accumulation, case.precision]
