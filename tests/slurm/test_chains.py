@@ -37,7 +37,7 @@ def recorded_commands(run: Path) -> list[list[str]]:
         (["chain=demo"], "corpus tokenizer shards tasks pretrain export evaluate report"),
         (["chain=demo_full"], "corpus tokenizer shards tasks pretrain export evaluate report"),
         (
-            ["chain=encoder", "corpus=text", "corpus.paths=[*.txt]"],
+            ["chain=encoder", "corpus=text", f"corpus.paths=[{__file__}]"],
             "tokenizer shards tasks pretrain export evaluate report",
         ),
         (list(TINY), "tokenizer shards tasks pretrain export evaluate report"),
