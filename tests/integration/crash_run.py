@@ -7,6 +7,7 @@ how much later, whom it hits, and whether it waits for a save to be under way. W
 run directory afterwards: a half-written folder is there or it is not. Prints a Markdown table.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -25,7 +26,7 @@ from pretrain.checkpoints import CheckpointFolder
 from tests.helpers.ranks import REPOSITORY
 from tests.helpers.shard_directory import sentences, write_shards
 
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 EVERY = 2
 _POLL_SECONDS = 0.0005
 # The launcher's death must take its ranks along, and a rank's death the whole run.
@@ -34,7 +35,8 @@ _VICTIMS = ("all", "all", "launcher", "rank 0", "rank 1")
 
 @dataclass(frozen=True)
 class Plan:
-    """One kill: once `step` is logged and `delay` seconds are over (and, if so meant, a save is under way)."""
+    """One kill: once `step` is logged (-1: once the process is there) and `delay` seconds are over; of `in_save`, at
+    the first moment from then on at which a save is under way."""
 
     step: int
     delay: float
@@ -66,18 +68,20 @@ class Outcome:
 
 
 def draw(kills: int, seed: int, steps: int) -> list[Plan]:
-    """Draw the kills, spread over the whole run, start of the process included; half of them wait for a save."""
+    """Draw the kills, spread over the whole run; half of them wait for a save, one in eight hits a process that
+    starts."""
     generator = random.Random(seed)
     at = sorted(generator.randrange(steps - 5 * EVERY) for _ in range(kills))
-    in_save = [number < (kills + 1) // 2 for number in range(kills)]
-    generator.shuffle(in_save)
+    kinds = ["save"] * ((kills + 1) // 2) + ["start"] * (kills // 8)
+    kinds += ["any"] * (kills - len(kinds))
+    generator.shuffle(kinds)
+    longest = {"save": 0.02, "start": 8.0, "any": 0.3}  # seconds
     plans = []
-    for step, waits in zip(at, in_save, strict=True):
+    for step, kind in zip(at, kinds, strict=True):
         # While a save is under way only rank 0 writes: rank 1's death would let it finish.
-        victim = generator.choice(_VICTIMS[:-1] if waits else _VICTIMS)
-        early = not waits and generator.random() < 0.2  # a kill soon after the start, whatever was reached
-        delay = generator.uniform(0, 8.0) if early else generator.uniform(0, 0.02 if waits else 0.3)
-        plans.append(Plan(-1 if early else step, delay, waits, victim))
+        victim = generator.choice(_VICTIMS[:-1] if kind == "save" else _VICTIMS)
+        delay = generator.uniform(0, longest[kind])
+        plans.append(Plan(-1 if kind == "start" else step, delay, kind == "save", victim))
     return plans
 
 
@@ -133,7 +137,7 @@ def _finish(shards: Path, run_dir: Path, steps: int, log: Path) -> None:
 
 def _session(shards: Path, run_dir: Path, steps: int, plan: Plan, log: Path) -> tuple[int, str]:
     """Run until the kill; return the last step logged and where it hit."""
-    before = _identity(run_dir)
+    before, stale, trace = _identity(run_dir), _half_written(run_dir), _trace(run_dir)
     process = _start(shards, run_dir, steps, log)
     deadline = time.monotonic() + TIMEOUT
 
@@ -146,18 +150,22 @@ def _session(shards: Path, run_dir: Path, steps: int, plan: Plan, log: Path) -> 
     # What an earlier session logged is no sign of this one: resuming rewrites the file.
     while plan.step >= 0 and not wait_until(_identity(run_dir) not in (None, before) and _last(run_dir) >= plan.step):
         pass
+    family = _family(process)  # before the last look, for it takes longer than a small save
     if plan.in_save:
-        while not wait_until(bool(_half_written(run_dir))):
+        while not wait_until(bool(_half_written(run_dir) - stale)):
             pass
     time.sleep(plan.delay)
-    while plan.in_save and not wait_until(bool(_half_written(run_dir))):
+    while plan.in_save and not wait_until(bool(_half_written(run_dir) - stale)):
         pass
-    _kill(process, plan.victim)
-    return _last(run_dir), _phase(run_dir, log)
+    _kill(process, family if plan.step >= 0 else _family(process), plan.victim)
+    found = _trace(run_dir)
+    if found is not None and found != trace:
+        return _last(run_dir), found[0]
+    return _last(run_dir), "between saves" if "attention kernel" in log.read_text() else "before the first step"
 
 
-def _kill(process: subprocess.Popen[bytes], victim: str) -> None:
-    """Kill with -9; end only once all processes of the run are gone."""
+def _family(process: subprocess.Popen[bytes]) -> dict[str, psutil.Process]:
+    """Return the launcher and the ranks (those there are) by name."""
     family = {"launcher": psutil.Process(process.pid)}
     for child in family["launcher"].children(recursive=True):
         try:
@@ -165,6 +173,11 @@ def _kill(process: subprocess.Popen[bytes], victim: str) -> None:
         except psutil.NoSuchProcess:
             continue
         family[f"rank {rank}" if rank is not None else f"process {child.pid}"] = child
+    return family
+
+
+def _kill(process: subprocess.Popen[bytes], family: dict[str, psutil.Process], victim: str) -> None:
+    """Kill with -9; end only once all processes of the run are gone."""
     # Very early there are no ranks yet.
     for name in family if victim == "all" or victim not in family else [victim]:
         try:
@@ -192,24 +205,29 @@ def _last(run_dir: Path) -> int:
     return max((json.loads(line)["step"] for line in lines if line.endswith("\n")), default=0)
 
 
-def _half_written(run_dir: Path) -> list[Path]:
-    return sorted((run_dir / "checkpoints").glob(".step-*.tmp"))
+def _half_written(run_dir: Path) -> set[tuple[str, int]]:
+    """Names and times of the folders being written: what a kill left stays until the next save, and is not one."""
+    found = set()
+    for path in (run_dir / "checkpoints").glob(".step-*.tmp"):
+        with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+            found.add((path.name, path.stat().st_mtime_ns))
+    return found
 
 
-def _phase(run_dir: Path, log: Path) -> str:
-    """Say where a kill hit, from what it left behind."""
+def _trace(run_dir: Path) -> tuple[str, int] | None:
+    """What a kill inside a save left behind: what it means, and when it was made; None if there is nothing."""
     folder = CheckpointFolder(run_dir)
-    for half in _half_written(run_dir):
+    for half in folder.path.glob(".step-*.tmp"):
         written = [path for path in half.iterdir() if path.stat().st_size]
         file = max(written, key=lambda path: path.stat().st_mtime_ns).name if written else "nothing yet"
-        return f"in a save of step {int(half.name[6:14])} ({file} written)"
-    steps = folder.steps()
-    pointer = folder.path / "latest"
+        return f"in a save of step {int(half.name[6:14])} ({file} written)", half.stat().st_mtime_ns
+    steps, pointer = folder.steps(), folder.path / "latest"
     if steps and (not pointer.is_file() or pointer.read_text() != steps[-1].name):
-        return f"in a save of step {int(steps[-1].name[5:])} (renamed, not yet the latest)"
-    if list(folder.path.glob(".step-*.old")):
-        return "in a save (removing an old checkpoint)"
-    return "between saves" if "attention kernel" in log.read_text() else "before the first step"
+        step = int(steps[-1].name[5:])
+        return f"in a save of step {step} (renamed, not yet the latest)", steps[-1].stat().st_mtime_ns
+    for old in folder.path.glob(".step-*.old"):
+        return "in a save (removing an old checkpoint)", old.stat().st_mtime_ns
+    return None
 
 
 def _resumed_from(log: Path) -> int | None:

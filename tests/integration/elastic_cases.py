@@ -84,10 +84,10 @@ def matrix(worlds: tuple[int, ...], path: Path) -> dict[tuple[Layout, Layout], t
     expected, found = {}, {}
     module = "tests.integration.elastic_cases"
     for world in worlds:
-        losses = run_on_ranks(f"{module}:save_states", world, timeout=300.0, path=str(path))[0]
+        losses = run_on_ranks(f"{module}:save_states", world, timeout=600.0, path=str(path))[0]
         expected.update({Layout(world, stage): losses[stage] for stage in STAGES})
     for world in worlds:
-        results: Any = run_on_ranks(f"{module}:go_on", world, timeout=600.0, path=str(path), sources=list(expected))
+        results: Any = run_on_ranks(f"{module}:go_on", world, timeout=1800.0, path=str(path), sources=list(expected))
         for (source, stage), outcome in results[0].items():
             away = max(abs(ours / theirs - 1) for ours, theirs in zip(outcome.losses, expected[source], strict=True))
             found[source, Layout(world, stage)] = outcome.equal, away

@@ -17,5 +17,6 @@ def test_every_pair_of_stages_and_1_or_2_ranks(tmp_path):
 
 
 @pytest.mark.full
+@pytest.mark.timeout(3600)
 def test_every_pair_of_stages_and_1_2_or_4_ranks(tmp_path):
     check((1, 2, 4), tmp_path)
