@@ -257,10 +257,11 @@ def _collect(tasks: Sequence[Task], settings: Settings, partitions: int) -> list
 def _check_splits(counts: Counts, shards: Sequence[ShardInfo]) -> None:
     if not any(shard.split == "train" for shard in shards):
         raise InputError(
-            f"all {counts.kept} documents are held out, none is left for training: lower job.held_out_share (chain.held_out_share in a chain)"
+            f"all {counts.kept} documents are held out, none is left for training: lower job.held_out_share "
+            "(chain.held_out_share in a chain)"
         )
     if not any(shard.split == "validation" for shard in shards):
         logger.warning(
-            "no document is held out, so there are no validation rows: raise job.held_out_share (chain.held_out_share in a "
-            "chain) for some"
+            "no document is held out, so there are no validation rows: raise job.held_out_share "
+            "(chain.held_out_share in a chain) for some"
         )
