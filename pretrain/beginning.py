@@ -96,7 +96,8 @@ def _resume(
         logger.info("resumed %s: %d steps, %d rows consumed", checkpoint.path, state.step, state.samples)
         for change in changed:
             logger.info("changed since: %s", change)
-    return Beginning(state, FullState({}, checkpoint.optimizer(), state.updates), state.step)
+    optimizer = checkpoint.optimizer()  # empty: a fork with a fresh optimiser that made no update yet
+    return Beginning(state, FullState({}, optimizer, state.updates) if optimizer else None, state.step)
 
 
 def _fork(
