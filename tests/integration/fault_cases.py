@@ -10,7 +10,7 @@ from torch import nn
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, Ranks, import_deepspeed
 from pretrain.engine import FullState, TrainingEngine
-from tests.integration.engine_cases import Points, Toy, adam, points, step, toy_engine, toy_loss
+from tests.integration.engine_cases import FEATURES, Points, Toy, adam, points, step, toy_engine, toy_loss
 
 
 def first_updates(group: Group) -> dict[str, Any]:
@@ -153,6 +153,75 @@ def untested_optimizer(group: Group, stages: list[int]) -> list[bool]:
         results.append(all(abs(float((after[k] - before[k]).abs().max()) - 0.01) < 1e-6 for k in after))
         engine.close()
     return results
+
+
+class Halves(nn.Module):
+    """`side` is used by every other batch only, `never` by none, `frozen` is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.main, self.side, self.never = (nn.Linear(FEATURES, 5, bias=False) for _ in range(3))
+        self.frozen = nn.Parameter(torch.ones(5), requires_grad=False)
+
+    def forward(self, inputs: torch.Tensor, with_side: bool) -> torch.Tensor:
+        outputs = self.main(inputs) * self.frozen
+        return outputs + self.side(inputs) if with_side else outputs
+
+
+def halves_loss(model: nn.Module, batch: Points) -> dict[str, torch.Tensor]:
+    outputs = model(batch.inputs, bool(batch.inputs[0, 0] > 0))
+    return {"square": (batch.weights * (outputs - 1).square().sum(1)).sum()}
+
+
+def signed_points(seed: int, sign: float) -> Points:
+    batch = points(seed)
+    batch.inputs[0, 0] = batch.inputs[0, 0].abs() * sign
+    return batch
+
+
+USES = [[1, -1], [-1, -1], [-1, 1], [1, 1], [-1, -1]]  # by step and micro-batch, on all ranks alike
+
+
+def partly_used(group: Group, cases: list[dict[str, Any]]) -> list[dict[str, torch.Tensor]]:
+    """The weights after steps of which some use a part of the model only."""
+    results = []
+    for options in cases:
+        model = Halves()
+        engine = TrainingEngine(
+            model,
+            halves_loss,
+            torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2, weight_decay=0.0),
+            DeepSpeedOptions(**{"precision": "fp32", **options}),
+            group.ranks,
+            micro_batch_size=4,
+            gradient_clipping=0.0,
+        )
+        for number, signs in enumerate(USES):
+            batches = [signed_points(10 * number + 2 * k + group.ranks.rank, s) for k, s in enumerate(signs)]
+            (count,) = group.sum([float(sum(batch.weights.sum() for batch in batches))])
+            engine.train_step(batches, counts={"square": count}, rate_factor=1.0, seeds=[0, 0])
+        results.append(engine.full_state().weights)
+        engine.close()
+    return results
+
+
+def plain_partly_used(world: int) -> dict[str, torch.Tensor]:
+    """The same in a plain loop; a parameter without a gradient counts as one with a zero gradient."""
+    model = Halves()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-2, weight_decay=0.0)
+    for number, signs in enumerate(USES):
+        optimizer.zero_grad()
+        batches = [signed_points(10 * number + 2 * k + rank, s) for k, s in enumerate(signs) for rank in range(world)]
+        count = sum(batch.weights.sum() for batch in batches)
+        for batch in batches:
+            (halves_loss(model, batch)["square"] / count).backward()
+        for parameter in trained:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+    return {name: p.detach() for name, p in model.named_parameters()}
 
 
 def everything_a_cpu_needs() -> None:

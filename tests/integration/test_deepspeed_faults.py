@@ -34,7 +34,7 @@ ON_1 = {
 ON_2 = {
     "norms": ("fault_cases:norms", {"layouts": NORMS}),
     "unequal counts": ("fault_cases:unequal_counts", {"stages": STAGES}),
-    "partly used": ("engine_cases:partly_used", {"cases": PARTS}),
+    "partly used": ("fault_cases:partly_used", {"cases": PARTS}),
     "untested": ("fault_cases:untested_optimizer", {"stages": STAGES}),
     **SAVES,
 }
@@ -154,7 +154,7 @@ def test_fault_stage_3_cannot_set_the_state_of_a_parameter_that_the_ranks_do_not
 
 def test_fault_a_parameter_without_a_gradient_is_updated_by_its_last_one(found):
     """At stage 3 and with the optimiser on the CPU; and what came before the last micro-batch may be lost."""
-    expected = engine_cases.plain_partly_used(world=2)
+    expected = fault_cases.plain_partly_used(world=2)
     for weights in found[2]["partly used"]:
         for name, weight in expected.items():
             assert float((weights[name] - weight).abs().max()) < 1e-6, name
