@@ -5,6 +5,7 @@ Must not import Hydra: the machine with the GPU may have torch and transformers 
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -119,7 +120,9 @@ class Case:
         batches = self.micro_batches
         if divisor > 1:
             batches = synthetic.micro_batches(self.data.rows, self.objective, self.rows // divisor)
-        return OwnStep(architecture, self.objective, self.vocab_size, batches, settings, device, self.alone)
+        return OwnStep(
+            architecture, self.objective, self.vocab_size, itertools.cycle(batches), settings, device, self.alone
+        )
 
     def peer(
         self,

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -57,6 +58,8 @@ def alternate(
 ) -> dict[str, Measurement]:
     """Run the contestants in turn, A B C A B C ..., so that a drift of the machine's speed meets all alike.
 
+    Each rate goes to stderr when it is known.
+
     Args:
         contestants: name -> a function that does the work once and returns its rate (units per second).
         runs: how often each runs.
@@ -66,6 +69,7 @@ def alternate(
     for _ in range(runs):
         for name, run in contestants.items():
             rates[name].append(run())
+            print(f"{name}: {rates[name][-1]:,.4g}", file=sys.stderr, flush=True)
     return {name: Measurement(name, tuple(found), (notes or {}).get(name, "")) for name, found in rates.items()}
 
 

@@ -1,175 +1,123 @@
-"""Our masked-LM training step against transformers' BertForMaskedLM under its Trainer: real tokens per second.
+"""Our masked-LM training step against transformers' BertForMaskedLM, under its Trainer and in a plain padded loop.
 
-Same shape, precision, optimiser, threads and token ids: paragraphs of the installed packages' documentation, cut at 128
-tokens. Ours reads them packed from shards through `python -m pretrain`; the peer gets them padded to the longest of
-each batch, once in random order and once with batches of like lengths, and the better of the two is the one divided by.
+Same shape, precision, optimiser, threads and texts: paragraphs of the installed packages' documentation, or of --file,
+cut at 128 tokens. Ours reads them packed from shards through `python -m pretrain`. The peers get them padded to the
+longest of each batch, in random order and with like lengths together (out of 50 batches); the plain loop gets its
+batches made beforehand. `--breakdown` then switches the parts of our step off one at a time (`mlm_breakdown.py`).
 
-Keys: `transformers_ratio_small` (4 layers x 256), `transformers_ratio_base` (12 x 768), both at V = 30,522.
+Keys, for SHAPE `small` (4 layers x 256) and `base` (12 x 768), both at V = 30,522: `transformers_ratio_SHAPE` and
+`plain_ratio_SHAPE`, ours over the peer's better order; `plain_random_ratio_SHAPE`, over the plain loop in random order;
+with --breakdown `PART_factor_SHAPE`, ours over ours with PART switched off.
 """
 
 import argparse
-import json
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from benchmarks import mlm_breakdown, mlm_data
 from benchmarks.harness import Measurement, alternate, arguments, report
-from benchmarks.transformers_trainer import Shape, measure
-from conf.errors import InputError
-from pipeline.python_docs import PythonDocsCorpus
-from pipeline.records import Document
-from pipeline.shards import ShardReader
+from benchmarks.mlm_data import VOCABULARY
+from benchmarks.mlm_peers import Contest
+from benchmarks.timing import CLOCKS
+from benchmarks.transformers_trainer import Shape
 
-VOCABULARY = 30_522
-ROW_LENGTH = 128
 SHAPES = {
-    "small": (Shape("bert_mini", 4, 256, 4, VOCABULARY), "bert_mini"),
-    "base": (Shape("bert_base", 12, 768, 12, VOCABULARY), "bert_base"),
+    "small": Shape("bert_mini", 4, 256, 4, VOCABULARY),
+    "base": Shape("bert_base", 12, 768, 12, VOCABULARY),
 }
 
 
-def _run(*words: str) -> None:
-    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"`{' '.join(words)}` failed:\n{done.stderr[-2000:]}")
-
-
-def _write_paragraphs(path: Path, limit: int) -> None:
-    corpus, written = PythonDocsCorpus(), 0
-    with path.open("w", encoding="utf-8") as handle:
-        for part in corpus.plan().ranges:
-            for record in corpus.read(part):
-                if isinstance(record, Document):
-                    for paragraph in record.text.split("\n\n"):
-                        if len(paragraph) >= 40:
-                            written += handle.write(json.dumps({"text": paragraph}) + "\n")
-            if written >= limit:
-                return
-
-
-def _prepare(folder: Path, file: Path | None, limit: int) -> Path:
-    """Train the tokenizer and write the shards by the real commands; return the shard directory."""
-    if file is None:
-        file = folder / "paragraphs.jsonl"
-        _write_paragraphs(file, limit)
-    elif not file.is_file():
-        raise InputError(f"--file must name a jsonl file with a field 'text', but '{file}' is not one")
-    corpus = f"corpus.paths=['{file}']"
-    size = f"job.vocab_size={VOCABULARY}"
-    _run("pipeline", "job=tokenizer", corpus, size, "job.min_frequency=1", f"output={folder / 'tokenizer'}")
-    _run(
-        "pipeline",
-        "job=masked_lm",
-        corpus,
-        f"tokenizer={folder / 'tokenizer'}",
-        f"job.row_length={ROW_LENGTH}",
-        f"output={folder / 'shards'}",
-    )
-    return folder / "shards"
-
-
-def _sequences(shards: Path, rows: int) -> list[list[int]]:
-    """The documents in the first `rows` rows, each with its own [CLS] and [SEP], as the peer takes them."""
-    reader = ShardReader(shards)
-    found = reader.rows(np.arange(min(rows, len(reader))))
-    return [
-        ids[segments == piece].tolist()
-        for ids, segments in zip(found.input_ids, found.segments, strict=True)
-        for piece in range(1, int(segments.max()) + 1)
-    ]
-
-
-def _ours(shards: Path, model: str, rows: int, steps: int, warmup: int, precision: str, threads: int) -> float:
-    """Train `warmup + steps` steps by the real command; the median rate of the steps after the warm-up."""
-    with tempfile.TemporaryDirectory() as run_dir:
-        _run(
-            "pretrain",
-            f"model={model}",
-            "ranks=1",
-            f"data={shards}",
-            f"run_dir={run_dir}",
-            f"deepspeed.precision={precision}",
-            f"trainer.threads={threads}",
-            f"trainer.max_steps={warmup + steps}",
-            f"trainer.global_batch_size={rows}",
-            f"trainer.micro_batch_size={rows}",
-            "trainer.log_every=1",
-            "trainer.validation_every=0",
-            "trainer.checkpoint_every=0",
-            "schedule.warmup=1",
-        )
-        lines = [json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
-    rates = [line["tokens_per_second"] for line in lines if "loss" in line and line["step"] > warmup]
-    return statistics.median(rates)
-
-
-def _contest(
-    key: str, shards: Path, rows: int, steps: int, runs: int, precision: str
-) -> tuple[list[Measurement], float]:
-    """Measure one shape: ours and the peer's two ways in turn; the rows of the table and the ratio."""
-    shape, model = SHAPES[key]
-    threads = len(os.sched_getaffinity(0))
-    fill = ShardReader(shards, verify=False).manifest.fill
-    sequences = _sequences(shards, rows * (steps + 4))
-    # The same number of tokens a step for both: the peer's batch has more, shorter sequences.
-    batch = max(1, round(rows * ROW_LENGTH * fill / np.mean([len(ids) for ids in sequences])))
-    real = {f"{key}: palimpsest": fill}
-
-    def peer(label: str, by_length: bool) -> float:
-        bf16 = precision == "bf16"
-        rate, real[label] = measure(sequences, str(shards / "tokenizer.json"), shape, batch, steps, 1, bf16, by_length)
-        return rate
-
-    shuffled, grouped = f"{key}: transformers, random order", f"{key}: transformers, batches by length"
+def _contest(contest: Contest, runs: int) -> tuple[list[Measurement], dict[str, float]]:
+    """Measure one shape, all contestants in turn; the rows of the table and the ratios."""
+    key = contest.key
+    ours = f"{key}: palimpsest"
+    trainer = {f"{key}: transformers Trainer, {how}": by_length for how, by_length in _ORDERS.items()}
+    plain = {f"{key}: plain torch loop, {how}": by_length for how, by_length in _ORDERS.items()}
+    own = partial(contest.ours, ours)
+    if contest.clock == "cpu":
+        own = partial(mlm_breakdown.ours_here, contest, ours)
     found = alternate(
         {
-            f"{key}: palimpsest": partial(_ours, shards, model, rows, steps, 1, precision, threads),
-            shuffled: partial(peer, shuffled, False),
-            grouped: partial(peer, grouped, True),
+            ours: own,
+            **{label: partial(contest.trainer, label, by_length) for label, by_length in trainer.items()},
+            **{label: partial(contest.plain, label, by_length) for label, by_length in plain.items()},
         },
         runs,
     )
-    table = [
-        Measurement(one.name, one.rates, f"{100 * real[one.name]:.1f} % of the places are real tokens")
+    rows = [
+        Measurement(one.name, one.rates, f"{100 * contest.fills[one.name]:.1f} % of the places are real tokens")
         for one in found.values()
     ]
-    return table, table[0].best / max(one.best for one in table[1:])
+    best = {label: one.best for label, one in found.items()}
+    ratios = {
+        f"transformers_ratio_{key}": best[ours] / max(best[label] for label in trainer),
+        f"plain_ratio_{key}": best[ours] / max(best[label] for label in plain),
+        f"plain_random_ratio_{key}": best[ours] / best[next(iter(plain))],
+    }
+    return rows, ratios
+
+
+_ORDERS = {"random order": False, "like lengths together": True}
 
 
 def main() -> None:
     """Run the benchmark from the command line."""
 
     def extra(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--file", type=Path, help="a jsonl file with a field 'text' (default: the installed docs)")
+        parser.add_argument(
+            "--file", type=Path, nargs="+", default=[], help="jsonl(.gz) with a field 'text' (default: installed docs)"
+        )
+        parser.add_argument("--pieces", choices=["paragraphs", "documents"], default="paragraphs")
+        parser.add_argument("--row-length", type=int, choices=[128, 256, 512], default=128)
         parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
         parser.add_argument("--runs", type=int, default=3)
         parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
+        parser.add_argument(
+            "--clock",
+            choices=list(CLOCKS),
+            default="wall",
+            help="cpu: per second of CPU time, in one thread, ours in this process; for a machine that others use",
+        )
+        parser.add_argument("--breakdown", action="store_true", help="our step with one part at a time switched off")
 
     options = arguments(__doc__.splitlines()[0], extra)
-    threads = len(os.sched_getaffinity(0))
+    threads = 1 if options.clock == "cpu" else len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
+    runs = 1 if options.quick else options.runs
     rows = {"small": 32, "base": 4 if options.quick else 8}
     steps = {"small": 4, "base": 2} if options.quick else {"small": 20, "base": 6}
     ratios: dict[str, float] = {}
     table: list[Measurement] = []
     with tempfile.TemporaryDirectory() as name:
-        shards = _prepare(Path(name), options.file, 2_000_000 if options.quick else 16_000_000)
+        limit = 2_000_000 if options.quick else 16_000_000
+        shards = mlm_data.prepare(Path(name), options.file, options.pieces, limit, options.row_length)
         for key in options.shapes:
-            runs = 1 if options.quick else options.runs
-            measured, ratios[f"transformers_ratio_{key}"] = _contest(
-                key, shards, rows[key], steps[key], runs, options.precision
+            contest = Contest(
+                key,
+                SHAPES[key],
+                shards,
+                max(1, rows[key] * 128 // options.row_length),
+                steps[key],
+                options.precision,
+                threads,
+                options.row_length,
+                options.clock,
             )
-            table += measured
+            for measured, found in (
+                _contest(contest, runs),
+                mlm_breakdown.measure(contest, runs) if options.breakdown else ([], {}),
+            ):
+                table += measured
+                ratios |= found
+    texts = ", ".join(path.name for path in options.file) or "documentation of the installed packages"
     report(
-        f"Masked-LM step, rows of {ROW_LENGTH}, V {VOCABULARY:,}, {options.precision}, {threads} threads",
-        "tokens/s",
+        f"Masked-LM step on {options.pieces} of {texts}: rows of {options.row_length}, V {VOCABULARY:,}, "
+        f"{options.precision}, {threads} thread{'s' if threads > 1 else ''}",
+        f"tokens/{'CPU ' if options.clock == 'cpu' else ''}s",
         table,
         ratios,
         options.json,

@@ -7,7 +7,8 @@ Must not import Hydra, nor the engine before it is asked for: a machine that has
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,7 +24,7 @@ from pretrain.optim.adamw import adamw
 if TYPE_CHECKING:
     from pretrain.engine import TrainingEngine
 
-Loop = Literal["engine", "plain"]
+Loop = Literal["zero0", "zero1", "plain"]
 CLIPPING = 1.0
 RATE = 1e-4
 
@@ -33,7 +34,7 @@ class Settings:
     """What may be switched of the step itself; the model's options are in its configuration."""
 
     precision: Literal["bf16", "fp32"] = "bf16"
-    loop: Loop = "engine"
+    loop: Loop = "zero0"
     compile: bool = False
     activation_checkpointing: bool = False
     fused_optimizer: bool = True
@@ -52,28 +53,33 @@ def deepspeed_problem() -> str | None:
 
 
 class Alone:
-    """One process as a whole group; made once and shared by all engines of a benchmark."""
+    """One process as a whole group; made at first use and shared by all engines until it is closed."""
 
     def __init__(self) -> None:
         self.ranks = Ranks(rank=0, world_size=1, local_rank=0, local_world_size=1)
         self._group: Group | None = None
+        self._environment = dict(os.environ)
 
     def join(self) -> Ranks:
         """Make the group at first use."""
         if self._group is None:
+            self._environment = dict(os.environ)
             self._group = Group(self.ranks, timeout_seconds=600.0)
         return self.ranks
 
     def close(self) -> None:
-        """Leave the group, if it was made."""
+        """Leave the group, if it was made, and leave no trace: a peer that finds RANK set would train as one of many."""
         if self._group is not None:
             self._group.close()
             self._group = None
+            for name in set(os.environ) - set(self._environment):
+                del os.environ[name]
 
 
 class OwnStep:
-    """A `TrainingLoop` over `micro_batches`, again and again; each is one optimiser step.
+    """A `TrainingLoop` over `micro_batches`, which do not end; each is one optimiser step.
 
+    On one rank ZeRO has nothing to split: stage 0 is the bare engine, stage 1 what `python -m pretrain` takes.
     `objective` may be any object with MaskedLM's `build_model` and `loss` (`breakdown.py` switches parts of it off).
     """
 
@@ -82,7 +88,7 @@ class OwnStep:
         architecture: EncoderConfig,
         objective: MaskedLM,
         vocab_size: int,
-        micro_batches: Sequence[MicroBatch],
+        micro_batches: Iterator[MicroBatch],
         settings: Settings,
         device: torch.device,
         alone: Alone,
@@ -90,11 +96,10 @@ class OwnStep:
         torch.manual_seed(0)
         self.model = objective.build_model(architecture, vocab_size)
         self.settings, self.device = settings, device
-        places = sum(len(one.batch.input_ids) for one in micro_batches)
-        self.fill = sum(one.tokens for one in micro_batches) / places
-        self._batches, self._numbers = itertools.cycle(micro_batches), itertools.count()
+        self._batches, self._numbers = micro_batches, itertools.count()
+        self._tokens = self._places = 0
         self._engine: TrainingEngine | None = None
-        if settings.loop == "engine":
+        if settings.loop != "plain":
             from pretrain.engine import DeepSpeedOptions, TrainingEngine
 
             self._engine = TrainingEngine(
@@ -102,7 +107,7 @@ class OwnStep:
                 objective.loss,
                 self._optimizer(),
                 DeepSpeedOptions(
-                    stage=0,
+                    stage=1 if settings.loop == "zero1" else 0,
                     precision=settings.precision,
                     compile=settings.compile,
                     activation_checkpointing=settings.activation_checkpointing,
@@ -126,9 +131,16 @@ class OwnStep:
                 group["fused"], group["foreach"] = False, True
         return made
 
+    @property
+    def fill(self) -> float:
+        """The share of real tokens in what it has computed so far."""
+        return self._tokens / max(self._places, 1)
+
     def step(self) -> int:
         """Take one optimiser step; return the batch's tokens that are not padding."""
         micro_batch, number = next(self._batches), next(self._numbers)
+        self._tokens += micro_batch.tokens
+        self._places += len(micro_batch.batch.input_ids)
         if self._engine is not None:
             self._engine.train_step([micro_batch.batch], counts=micro_batch.counts, rate_factor=1.0, seeds=[number])
             return micro_batch.tokens

@@ -125,8 +125,8 @@ class PlainLoop:
         if not batches:
             raise ValueError("a loop needs at least one batch, but there are too few sequences for one")
         torch.manual_seed(0)
-        self.model: Any = BertForMaskedLM(config)
-        self.model.to(device).train()
+        self.model: torch.nn.Module = BertForMaskedLM(config)
+        torch.nn.Module.to(self.model, device)
         self._call: Any = self.model if compiled is None else torch.compile(self.model, dynamic=compiled)
         self._optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         self._batches, self._device, self._bf16 = itertools.cycle(batches), device, bf16

@@ -4,8 +4,7 @@ Must not import the project's trainer: the two share nothing but the token ids.
 """
 
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,19 +35,19 @@ class Shape:
 class _Clock(TrainerCallback):
     """Starts after the warm-up steps, stops at the end: compilation and first allocations are not in the figure."""
 
-    def __init__(self, warmup: int) -> None:
-        self.warmup = warmup
+    def __init__(self, warmup: int, now: Callable[[], float]) -> None:
+        self.warmup, self.now = warmup, now
         self.begin = 0.0
         self.seconds = 0.0
         self.counting = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == self.warmup:
-            self.begin = time.perf_counter()
+            self.begin = self.now()
             self.counting = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.seconds = time.perf_counter() - self.begin
+        self.seconds = self.now() - self.begin
 
 
 class _CountingCollator:
@@ -77,6 +76,7 @@ def measure(
     warmup: int,
     bf16: bool,
     by_length: bool,
+    now: Callable[[], float],
 ) -> tuple[float, float]:
     """Train for `warmup + steps` steps and time the last `steps`.
 
@@ -89,6 +89,7 @@ def measure(
         warmup: steps before the clock starts.
         bf16: autocast to bfloat16 (otherwise float32).
         by_length: batches of like lengths (the Trainer's `group_by_length` sampling), its best setting for padding.
+        now: the clock, in seconds.
 
     Returns:
         Real tokens per second, and the share of real tokens in what was computed.
@@ -111,7 +112,7 @@ def measure(
         num_attention_heads=shape.heads,
         intermediate_size=4 * shape.hidden,
     )
-    clock = _Clock(warmup)
+    clock = _Clock(warmup, now)
     collator = _CountingCollator(tokenizer, clock)
     sampling: dict[str, Any] = {"train_sampling_strategy": "group_by_length"} if by_length else {}
     with tempfile.TemporaryDirectory() as folder:
