@@ -75,6 +75,7 @@ def main() -> None:
         parser.add_argument("--row-length", type=int, choices=[128, 256, 512], default=128)
         parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
         parser.add_argument("--runs", type=int, default=3)
+        parser.add_argument("--steps", type=int, help="timed steps of each run (default: 10 of small, 4 of base)")
         parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
         parser.add_argument(
             "--clock",
@@ -89,7 +90,7 @@ def main() -> None:
     torch.set_num_threads(threads)
     runs = 1 if options.quick else options.runs
     rows = {"small": 32, "base": 4 if options.quick else 8}
-    steps = {"small": 4, "base": 2} if options.quick else {"small": 20, "base": 6}
+    steps = {"small": 4, "base": 2} if options.quick else {"small": 10, "base": 4}
     ratios: dict[str, float] = {}
     table: list[Measurement] = []
     with tempfile.TemporaryDirectory() as name:
@@ -101,7 +102,7 @@ def main() -> None:
                 SHAPES[key],
                 shards,
                 max(1, rows[key] * 128 // options.row_length),
-                steps[key],
+                options.steps or steps[key],
                 options.precision,
                 threads,
                 options.row_length,

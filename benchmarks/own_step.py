@@ -68,7 +68,7 @@ class Alone:
         return self.ranks
 
     def close(self) -> None:
-        """Leave the group, if it was made, and leave no trace: a peer that finds RANK set would train as one of many."""
+        """Leave the group, if it was made, and no trace of it: a peer that finds RANK set trains as one of many."""
         if self._group is not None:
             self._group.close()
             self._group = None
