@@ -20,6 +20,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("optimiser and clipping", r"multi_tensor|adam|foreach|lpnorm|norm_cleanup"),
     ("embedding gradient", r"embedding|index_(put|add)|sort|radix|compute_grad_weight|krn_"),
     ("copies", r"memcpy|memset|copy_|to_copy"),
+    ("communication", r"nccl|all_?reduce|all_?gather"),
     ("norms and softmax", r"layer_?norm|softmax"),
     ("element-wise", r"elementwise|reduce|aten::"),
 )

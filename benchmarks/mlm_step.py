@@ -5,13 +5,14 @@ cut at 128 tokens. Ours reads them packed from shards through `python -m pretrai
 longest of each batch, in random order and with like lengths together (out of 50 batches); the plain loop gets its
 batches made beforehand. `--breakdown` then switches the parts of our step off one at a time (`mlm_breakdown.py`).
 
-Keys, for SHAPE `small` (4 layers x 256) and `base` (12 x 768), both at V = 30,522: `transformers_ratio_SHAPE` and
-`plain_ratio_SHAPE`, ours over the peer's better order; `plain_random_ratio_SHAPE`, over the plain loop in random order;
-with --breakdown `PART_factor_SHAPE`, ours over ours with PART switched off.
+Keys, for SHAPE `small` (4 layers x 256) and `base` (12 x 768), at V = 30,522 (`tiny`, 2 x 128, is for tests):
+`transformers_ratio_SHAPE` and `plain_ratio_SHAPE`, ours over the peer's better order; `plain_random_ratio_SHAPE`, over
+the plain loop in random order; with --breakdown `PART_factor_SHAPE`, ours over ours with PART switched off.
 """
 
 import argparse
 import os
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -24,8 +25,10 @@ from benchmarks.mlm_data import VOCABULARY
 from benchmarks.mlm_peers import Contest
 from benchmarks.timing import CLOCKS
 from benchmarks.transformers_trainer import Shape
+from conf.errors import InputError
 
 SHAPES = {
+    "tiny": Shape("bert_tiny", 2, 128, 2, VOCABULARY),
     "small": Shape("bert_mini", 4, 256, 4, VOCABULARY),
     "base": Shape("bert_base", 12, 768, 12, VOCABULARY),
 }
@@ -76,7 +79,7 @@ def main() -> None:
         parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
         parser.add_argument("--runs", type=int, default=3)
         parser.add_argument("--steps", type=int, help="timed steps of each run (default: 10 of small, 4 of base)")
-        parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
+        parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=["small", "base"])
         parser.add_argument(
             "--clock",
             choices=list(CLOCKS),
@@ -89,8 +92,8 @@ def main() -> None:
     threads = 1 if options.clock == "cpu" else len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     runs = 1 if options.quick else options.runs
-    rows = {"small": 32, "base": 4 if options.quick else 8}
-    steps = {"small": 4, "base": 2} if options.quick else {"small": 10, "base": 4}
+    rows = {"tiny": 8, "small": 32, "base": 4 if options.quick else 8}
+    steps = {"tiny": 2, "small": 4, "base": 2} if options.quick else {"tiny": 10, "small": 10, "base": 4}
     ratios: dict[str, float] = {}
     table: list[Measurement] = []
     with tempfile.TemporaryDirectory() as name:
@@ -126,4 +129,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

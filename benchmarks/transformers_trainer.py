@@ -15,6 +15,7 @@ from transformers import (
     BertForMaskedLM,
     DataCollatorForLanguageModeling,
     PreTrainedTokenizerFast,
+    PrinterCallback,
     Trainer,
     TrainerCallback,
     TrainingArguments,
@@ -137,5 +138,6 @@ def measure(
             data_collator=collator,
             callbacks=[clock],
         )
+        trainer.remove_callback(PrinterCallback)
         trainer.train()
     return collator.real / clock.seconds, collator.real / collator.padded

@@ -69,7 +69,7 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"pretrain\.evaluate", ["suite=tiny"]),
     (r"pretrain\.finetune", ["task.max_train=64", "task.max_dev=64", "task.recipe.epochs=1"]),
     (r"benchmarks\.tokenize", ["--runs", "1", "--file", "data/plain.jsonl"]),
-    (r"benchmarks\.mlm_step", ["--runs", "1", "--file", "data/plain.jsonl", "--shapes", "small"]),
+    (r"benchmarks\.mlm_step", ["--runs", "1", "--steps", "1", "--file", "data/plain.jsonl", "--shapes", "tiny"]),
 ]
 
 
