@@ -14,6 +14,7 @@ def check(kills, seed, steps, folder):
         assert hit.resumed >= hit.step - 2 * EVERY, shown
 
 
+@pytest.mark.full  # the command of docs/reliability.md is a run with two kills
 @pytest.mark.timeout(1200)
 def test_a_few_kills(tmp_path):
     check(3, seed=1, steps=60, folder=tmp_path)

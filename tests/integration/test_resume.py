@@ -164,6 +164,7 @@ def test_what_may_change_is_said_and_the_run_goes_on(shards, undisturbed, tmp_pa
         assert f"changed since: {change}" in done.stderr
 
 
+@pytest.mark.full  # test_elastic.py has all pairs of both, at the level of the engine
 def test_a_run_goes_on_at_another_number_of_ranks_and_stage_on_the_same_curve(shards, tmp_path):
     whole = run(command(shards, tmp_path / "whole", "ranks=2", "model.dropout=0"))
     assert whole.returncode == 0, whole.stderr
