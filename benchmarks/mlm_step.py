@@ -3,7 +3,7 @@
 Same shape, precision, optimiser, threads and texts: paragraphs of the installed packages' documentation, or of --file,
 cut at 128 tokens. Ours reads them packed from shards through `python -m pretrain`. The peers get them padded to the
 longest of each batch, in random order and with like lengths together (out of 50 batches); the plain loop gets its
-batches made beforehand. `--breakdown` then switches the parts of our step off one at a time (`mlm_breakdown.py`).
+batches made beforehand. `--breakdown` instead switches parts of our step off, one at a time (`mlm_breakdown.py`).
 
 Keys, for SHAPE `small` (4 layers x 256) and `base` (12 x 768), at V = 30,522 (`tiny`, 2 x 128, is for tests):
 `transformers_ratio_SHAPE` and `plain_ratio_SHAPE`, ours over the peer's better order; `plain_random_ratio_SHAPE`, over
@@ -86,7 +86,11 @@ def main() -> None:
             default="wall",
             help="cpu: per second of CPU time, in one thread, ours in this process; for a machine that others use",
         )
-        parser.add_argument("--breakdown", action="store_true", help="our step with one part at a time switched off")
+        parser.add_argument(
+            "--breakdown",
+            action="store_true",
+            help="instead of the peers, our step with one part at a time switched off",
+        )
 
     options = arguments(__doc__.splitlines()[0], extra)
     threads = 1 if options.clock == "cpu" else len(os.sched_getaffinity(0))
@@ -111,12 +115,10 @@ def main() -> None:
                 options.row_length,
                 options.clock,
             )
-            for measured, found in (
-                _contest(contest, runs),
-                mlm_breakdown.measure(contest, runs) if options.breakdown else ([], {}),
-            ):
-                table += measured
-                ratios |= found
+            measure = mlm_breakdown.measure if options.breakdown else _contest
+            measured, found = measure(contest, runs)
+            table += measured
+            ratios |= found
     texts = ", ".join(path.name for path in options.file) or "documentation of the installed packages"
     report(
         f"Masked-LM step on {options.pieces} of {texts}: rows of {options.row_length}, V {VOCABULARY:,}, "
