@@ -26,7 +26,13 @@ runpy.run_module("benchmarks.gpu", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("bare", [False, True], ids=["with DeepSpeed", "with torch and transformers alone"])
+@pytest.mark.parametrize(
+    "bare",
+    [
+        pytest.param(False, id="with DeepSpeed"),
+        pytest.param(True, id="with torch and transformers alone", marks=pytest.mark.full),
+    ],
+)
 def test_runs_through_and_writes_its_figures(tmp_path: Path, bare: bool) -> None:
     command = [sys.executable, *(["-c", BARE] if bare else ["-m", "benchmarks.gpu"])]
     done = subprocess.run(

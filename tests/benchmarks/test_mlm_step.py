@@ -49,7 +49,12 @@ PARTS = {f"{one.key}_factor_tiny" for one in VARIANTS}
 
 
 @pytest.mark.parametrize(
-    ("clock", "more", "expected"), [("wall", [], PEERS), ("cpu", [], PEERS), ("wall", ["--breakdown"], PARTS)]
+    ("clock", "more", "expected"),
+    [
+        pytest.param("wall", [], PEERS, marks=pytest.mark.full),  # a command of docs/benchmarks.md
+        pytest.param("cpu", [], PEERS, marks=pytest.mark.full),
+        ("wall", ["--breakdown"], PARTS),
+    ],
 )
 def test_runs_through_and_writes_its_ratios(tmp_path: Path, clock: str, more: list[str], expected: set[str]) -> None:
     file = write(tmp_path / "texts.jsonl.gz", texts(400))
