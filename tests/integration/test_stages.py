@@ -53,7 +53,7 @@ def test_each_stage_takes_its_share_of_the_steps_with_its_batch_and_goes_on_in_t
 def test_a_run_stopped_in_any_stage_goes_on_as_if_it_had_not_been(undisturbed, shards, tmp_path):
     stages, data = stages_of(shards)
     words = ("trainer.max_steps=10", "trainer.global_batch_size=8", "trainer.checkpoint_every=1", stages)
-    for number, last in enumerate((1, 2, 7, 9)):
+    for number, last in enumerate((2, 8)):  # between two stages, and within the last
         run_dir = tmp_path / str(number)
         process = subprocess.Popen(
             command(data, run_dir, *words), cwd=REPOSITORY, env=environment(), stderr=subprocess.PIPE, text=True
