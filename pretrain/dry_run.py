@@ -9,54 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from conf.progress import duration
-from pretrain.estimates import forward_flops_per_token, memory_per_rank, tokens_per_second, training_flops_per_token
+from pretrain.batch_shape import BatchShape
+from pretrain.estimates import forward_flops_per_token, memory_per_rank, tokens_per_second
 from pretrain.models.config import EncoderConfig
-from pretrain.objectives import MicroBatch
-from pretrain.optim.groups import describe_groups, groups_table
+from pretrain.optim.groups import describe_groups, folded_names
 
 MFUS = (0.2, 0.3, 0.4, 0.5, 0.6)
-
-
-@dataclass(frozen=True)
-class BatchShape:
-    """What of a batch decides its FLOPs: the lengths of its sequences, and per token the targets of the main loss and
-    of the others (of sentence pairs)."""
-
-    sequence_lengths: list[int]
-    target_share: float
-    sentence_share: float
-
-    def flops_per_token(self, config: EncoderConfig, vocab_size: int) -> float:
-        """Return the FLOPs of forward and backward pass for each real token: what an MFU is counted with."""
-        return training_flops_per_token(config, vocab_size, **self.arguments())
-
-    def arguments(self) -> dict[str, Any]:
-        """Return it as the arguments of `estimates.forward_flops_per_token`."""
-        return {
-            "sequence_lengths": self.sequence_lengths,
-            "target_share": self.target_share,
-            "sentence_share": self.sentence_share,
-        }
-
-
-def batch_shape(micro_batches: Sequence[MicroBatch], loss_names: Sequence[str]) -> BatchShape:
-    """Return the shape of a sample of batches (one step of one rank is enough)."""
-    lengths = np.concatenate([np.diff(micro_batch.batch.layout.cu_seqlens.numpy()) for micro_batch in micro_batches])
-    tokens = max(1, sum(micro_batch.tokens for micro_batch in micro_batches))
-    counts = {name: sum(micro_batch.counts[name] for micro_batch in micro_batches) for name in loss_names}
-    main, *others = loss_names
-    return BatchShape(
-        lengths[lengths > 0].tolist(),
-        min(1.0, counts[main] / tokens),
-        min(1.0, sum(counts[name] for name in others) / tokens),
-    )
 
 
 @dataclass(frozen=True)
@@ -109,7 +73,7 @@ def _groups(plan: Plan) -> Section:
     described = describe_groups(plan.optimizer)
     rows = []
     for group in described:
-        names = [line.strip() for line in groups_table([group]).splitlines()[2:]]
+        names = folded_names(group.names)
         figures = [f"{group.lr:.3g}", f"{group.weight_decay:.3g}", f"{group.parameters:,}"]
         rows += [[*(figures if number == 0 else ["", "", ""]), name] for number, name in enumerate(names)]
     total = sum(group.parameters for group in described)

@@ -38,7 +38,7 @@ from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, Ranks, threads_of_a_rank
 from pretrain.engine import TrainingEngine
 from pretrain.options import TrainerOptions
-from pretrain.peak_flops import Precision, known_peak, measured_peak
+from pretrain.peak_flops import Precision, device_peak
 from pretrain.resuming import flatten
 from pretrain.spikes import SpikeRule
 from pretrain.stage_data import OpenStage, StageData
@@ -212,10 +212,7 @@ def _peak_flops(options: TrainerOptions, device: torch.device, precision: Precis
     """Return the FLOPs a second that an MFU of this rank is a share of, and where the figure is from."""
     if options.peak_flops is not None:
         return options.peak_flops, "trainer.peak_flops"
-    if device.type == "cuda" and (known := known_peak(torch.cuda.get_device_name(device), precision)) is not None:
-        return known, "datasheet"
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
-    return measured_peak(device, dtype), "measured by a matrix product"
+    return device_peak(device, precision)
 
 
 def _preflight(

@@ -16,14 +16,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from conf.errors import InputError
 from pipeline.shards import Manifest, verify
+from pretrain.batch_shape import BatchShape, batch_shape
 from pretrain.data.loader import Layout, Loader, validation_batches
-from pretrain.data.mixture import Mixture, open_mixture
+from pretrain.data.mixture import Mixture, open_mixture, weights_of
 from pretrain.data.skip_list import require_known
 from pretrain.distributed import Group, Ranks
-from pretrain.dry_run import BatchShape, batch_shape
 from pretrain.objectives import DataFacts, Objective
 from pretrain.options import TrainerOptions
-from pretrain.stages import Data, StagePlan, plan
+from pretrain.stages import StagePlan, plan
 from pretrain.trainer import Stage
 
 
@@ -83,18 +83,13 @@ def stage_plans(config: DictConfig, options: TrainerOptions) -> list[StagePlan]:
     return plan(plain["stages"], plain["data"], options.global_batch_size, options.micro_batch_size)
 
 
-def directories(data: Data) -> list[str]:
-    """Return the shard directories that the option `data` names."""
-    return [data] if isinstance(data, str) else list(data)
-
-
 def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> list[StageData]:
     """Verify all shards (rank 0 reads them), check that all ranks see the same, and build each stage's objective.
 
     A collective call. Raises InputError on every rank for damaged shards, a stage without rows or without the columns
     that its objective needs, a skip list that names other shards, and for stages whose tokenizers differ.
     """
-    for directory in dict.fromkeys(name for stage in plans for name in directories(stage.data)):
+    for directory in dict.fromkeys(name for stage in plans for name in weights_of(stage.data)):
         group.from_main(partial(verify, Path(directory)))
     opened: list[StageData] = []
     mixtures: dict[str, tuple[Mixture, Mixture | None]] = {}

@@ -32,7 +32,7 @@ class CausalLM:
 
     def build_model(self, architecture: EncoderConfig, vocab_size: int) -> nn.Module:
         """Return a causal encoder with the language-model head. Raises InputError for one that sees what follows."""
-        if not getattr(architecture, "causal", False):
+        if not architecture.causal:
             raise InputError(
                 "objective=causal_lm needs model.causal=true, but it is false: every token would see its target."
             )

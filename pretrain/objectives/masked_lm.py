@@ -174,7 +174,7 @@ class MaskedLM:
 
 def refuse_causal(architecture: EncoderConfig) -> None:
     """Raise InputError for a model in which a token sees only those before it."""
-    if getattr(architecture, "causal", False):
+    if architecture.causal:
         raise InputError(
             "a masked-LM objective needs model.causal=false, but it is true: set it, or use objective=causal_lm."
         )

@@ -5,7 +5,7 @@ its own peak `lr`, which a schedule scales. Imports torch and the error class on
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,28 +94,17 @@ def describe_groups(optimizer: torch.optim.Optimizer) -> list[GroupRow]:
     ]
 
 
-def groups_table(rows: Iterable[GroupRow]) -> str:
-    """Print rows as text: a line of figures for each group, and below it every parameter in it.
-
-    Names that differ in a number only share a line: `layers.0-11.mlp.input.weight (12)`.
-    """
-    lines = ["  peak rate  weight decay     parameters"]
-    for row in rows:
-        lines.append(f"  {row.lr:<9.3g}  {row.weight_decay:<12.3g}  {row.parameters:>13,}")
-        lines += [f"      {name}" for name in _folded(row.names)]
-    return "\n".join(lines)
-
-
-def _folded(names: Iterable[str]) -> Iterator[str]:
-    """Yield names, those that differ only in their first number as one line."""
+def folded_names(names: Iterable[str]) -> list[str]:
+    """Return names, those that differ only in their first number as one: `layers.0-11.mlp.input.weight (12)`."""
     folded: dict[str, list[int]] = {}
     for name in names:
         found = _NUMBER.search(name)
         key = name if found is None else f"{name[: found.start()]}\0{name[found.end() :]}"
         folded.setdefault(key, []).extend([] if found is None else [int(found[0])])
-    for key, numbers in folded.items():
-        count = f" ({len(numbers)})" if len(numbers) > 1 else ""
-        yield key.replace("\0", _ranges(numbers)) + count
+    return [
+        key.replace("\0", _ranges(numbers)) + (f" ({len(numbers)})" if len(numbers) > 1 else "")
+        for key, numbers in folded.items()
+    ]
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -4,6 +4,7 @@ States are named as in torch's Adam (`exp_avg`, `exp_avg_sq`, `step`), which che
 Imports torch and the error class only.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +45,7 @@ class Members:
             yield step, Members(parameters, gradients, first, second, [step] * len(at))
 
 
-class MomentOptimizer(torch.optim.Optimizer):
+class MomentOptimizer(torch.optim.Optimizer, ABC):
     """An optimiser with Adam's two moments, one `update` for all parameters of a group that are at the same step.
 
     A subclass writes `update`. `step` counts in fp32 scalars on the host, as torch's Adam does where it is not fused.
@@ -66,9 +67,9 @@ class MomentOptimizer(torch.optim.Optimizer):
                 self.update(group, members, step)
         return loss
 
+    @abstractmethod
     def update(self, group: dict[str, Any], members: Members, step: int) -> None:
         """Change moments and parameters of `members` in place; `step` counts updates from 1."""
-        raise NotImplementedError
 
     def _members(self, group: dict[str, Any]) -> Members:
         members = Members()

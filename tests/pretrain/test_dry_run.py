@@ -3,12 +3,12 @@ import io
 import pytest
 import torch
 
-from pretrain.dry_run import BatchShape, Plan, batch_shape, plain_table, report
+from pretrain.batch_shape import BatchShape
+from pretrain.dry_run import Plan, plain_table, report
 from pretrain.estimates import memory_per_rank, training_flops_per_token
 from pretrain.models.config import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.optim.adamw import adamw
-from tests.integration import parity_cases
 
 CONFIG = EncoderConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_size=48)
 SHAPE = BatchShape([20, 12], 0.15, 0.0)
@@ -80,14 +80,6 @@ def test_speed_follows_from_peak_mfu_and_flops():
 def test_budgets_in_tokens_and_hours_give_the_other_two(unit, budget):
     text = printed(plan(unit=unit, budget=budget))
     assert ("1,000,000" if unit == "tokens" else "2:00:00") in text
-
-
-def test_the_shape_of_a_batch_has_its_sequences_and_its_share_of_targets():
-    made = parity_cases.micro_batch(0, range(4))
-    shape = batch_shape([made, made], ("masked_lm",))
-    assert sum(shape.sequence_lengths) == 2 * made.batch.input_ids.numel()
-    assert shape.target_share == pytest.approx(made.counts["masked_lm"] / made.tokens)
-    assert shape.sentence_share == 0.0 and shape.flops_per_token(CONFIG, 200) > 0
 
 
 def test_a_terminal_gets_tables_with_the_same_figures():
