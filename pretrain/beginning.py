@@ -6,7 +6,7 @@ import deepspeed or the trainer.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,14 +113,14 @@ def _fork(
     if grows:
         weights = resize_weights(weights, architecture, old, new, _generator(config["seed"]))
         optimizer = resize_optimizer_state(optimizer, architecture, old, new)
-    # Tokens that were added are the one allowed difference; sizes are compared once they are there.
+        fork = replace(fork, state=replace(fork.state, tokenizer_hash=manifest.tokenizer_hash, vocab_size=new))
     resuming.require_fork_fits(
         fork,
-        _shapes(fork.checkpoint.weights() if grows else model.state_dict()),
-        tokenizer_hash=source.tokenizer_hash if grows else manifest.tokenizer_hash,
+        _shapes(model.state_dict()),
+        found=_shapes(weights),
+        tokenizer_hash=manifest.tokenizer_hash,
         optimizer=config["optimizer"],
     )
-    _require_same_shapes(model, weights, f"fork '{fork.checkpoint.path}'")
     load_weights(model, weights)
     if group.ranks.is_main:
         logger.info("began as a fork of %s, at step %d", fork.checkpoint.path, fork.state.step)
@@ -141,19 +141,6 @@ def _initialize_from(model: nn.Module, path: str, shards: Path, seed: int, group
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-
-
-def _require_same_shapes(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
-    """Raise InputError naming the first tensor that the model has in another shape, or not at all."""
-    mine, theirs = _shapes(model.state_dict()), _shapes(weights)
-    shared = {name for name, _ in model.named_parameters()} | set(theirs)  # other names of a parameter may be left out
-    for name in sorted(shared):
-        if mine.get(name) != theirs.get(name):
-            raise InputError(
-                f"the model of {where} must have the shape that the model options describe, but its '{name}' is "
-                f"{theirs.get(name, 'missing')} instead of {mine.get(name, 'missing')}: choose the model options it "
-                "was made with."
-            )
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -234,22 +234,28 @@ def open_fork(
 
 
 def require_fork_fits(
-    fork: Fork, shapes: Mapping[str, Sequence[int]], *, tokenizer_hash: str, optimizer: Mapping[str, Any]
+    fork: Fork,
+    shapes: Mapping[str, Sequence[int]],
+    *,
+    tokenizer_hash: str,
+    optimizer: Mapping[str, Any],
+    found: Mapping[str, Sequence[int]] | None = None,
 ) -> None:
     """Check that a model with tensors of `shapes` (name -> shape, of its state_dict) can begin as `fork`, and, if the
     optimiser's state is kept, that `optimizer` (the plain group, with `_target_`) is of the same kind.
 
-    Raises InputError naming what does not fit.
+    `found` are the shapes of the fork's weights where they are not the checkpoint's any more (tokens were added; then
+    `fork.state` has the new tokenizer). Raises InputError naming what does not fit.
     """
-    where, source = f"fork '{fork.checkpoint.path}'", fork.checkpoint.state
+    where, source = f"fork '{fork.checkpoint.path}'", fork.state
     if source.tokenizer_hash != tokenizer_hash:
         raise InputError(
             f"the shards were made with another tokenizer ({tokenizer_hash}) than the model of {where} "
             f"({source.tokenizer_hash}): run the pipeline with the model's tokenizer"
         )
-    for name, shape in fork.checkpoint.shapes().items():
+    for name, shape in (fork.checkpoint.shapes() if found is None else found).items():
         expected = tuple(shapes[name]) if name in shapes else None
-        if expected != shape:
+        if expected != tuple(shape):
             raise InputError(
                 f"the model of {where} must have the shape that the model options describe, but its '{name}' is "
                 f"{shape} instead of {expected or 'absent'}: choose the model options it was made with"

@@ -33,11 +33,21 @@ def sentences(count: int, seed: int = 0) -> list[str]:
 
 
 def write_shards(
-    directory: Path, texts: list[str], *, vocab_size: int = 200, row_length: int = 32, held_out: float = 0.1
+    directory: Path,
+    texts: list[str],
+    *,
+    vocab_size: int = 200,
+    row_length: int = 32,
+    held_out: float = 0.1,
+    added_tokens: tuple[str, ...] = (),
 ) -> Path:
-    """Tokenize, pack and write `texts`; the last `held_out` of them become the validation split."""
+    """Tokenize, pack and write `texts`; the last `held_out` of them become the validation split.
+
+    `added_tokens` are put behind the vocabulary of the tokenizer that the texts give without them.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer = train_wordpiece(texts, vocab_size)
+    tokenizer.add_tokens(list(added_tokens))
     save_tokenizer(tokenizer, directory)
     specials, size = special_ids(tokenizer), tokenizer.get_vocab_size()
     dtype = id_dtype(size)
