@@ -100,7 +100,8 @@ class OwnStep:
         self._tokens = self._places = 0
         self._engine: TrainingEngine | None = None
         if settings.loop != "plain":
-            from pretrain.engine import DeepSpeedOptions, TrainingEngine
+            from pretrain.deepspeed_options import DeepSpeedOptions
+            from pretrain.engine import TrainingEngine
 
             self._engine = TrainingEngine(
                 self.model,

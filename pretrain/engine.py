@@ -19,10 +19,8 @@ from pretrain.data.batching import Batch
 from pretrain.deepspeed_gradients import forget_last_step, hand_over_accumulated
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Ranks, import_deepspeed
-from pretrain.engine_state import FullState, StateOfStage, persistent_buffers
+from pretrain.engine_state import FullState, StateOfStage
 from pretrain.loss_scale import LossScale
-
-__all__ = ["DeepSpeedOptions", "FullState", "StepOutcome", "TrainingEngine", "persistent_buffers"]
 
 LossFunction = Callable[[nn.Module, Batch], dict[str, torch.Tensor]]
 NON_FINITE = "non-finite gradient"

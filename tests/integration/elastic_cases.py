@@ -11,7 +11,7 @@ import torch
 
 from pretrain.checkpoints import CheckpointFolder, Keep, RunState
 from pretrain.distributed import Group
-from pretrain.engine import FullState
+from pretrain.engine_state import FullState
 from tests.helpers.ranks import run_on_ranks
 from tests.integration.parity_cases import Case, build, take_step
 

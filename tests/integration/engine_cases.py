@@ -9,7 +9,8 @@ from torch import nn
 
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group
-from pretrain.engine import FullState, TrainingEngine
+from pretrain.engine import TrainingEngine
+from pretrain.engine_state import FullState
 
 FEATURES = 6
 

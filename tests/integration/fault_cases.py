@@ -9,7 +9,8 @@ from torch import nn
 
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, Ranks, import_deepspeed
-from pretrain.engine import FullState, TrainingEngine
+from pretrain.engine import TrainingEngine
+from pretrain.engine_state import FullState
 from tests.integration.engine_cases import FEATURES, Points, Toy, adam, points, step, toy_engine, toy_loss
 
 

@@ -13,7 +13,8 @@ import torch
 from pipeline.shards import Rows
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group
-from pretrain.engine import FullState, TrainingEngine
+from pretrain.engine import TrainingEngine
+from pretrain.engine_state import FullState
 from pretrain.models.encoder import EncoderConfig
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.masked_lm import MaskedLM

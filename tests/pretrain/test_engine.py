@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from conf.errors import InputError
+from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Ranks
-from pretrain.engine import DeepSpeedOptions, TrainingEngine
+from pretrain.engine import TrainingEngine
 from tests.helpers.ranks import run_on_ranks
 from tests.integration.engine_cases import Toy, adam, toy_loss, whole
 

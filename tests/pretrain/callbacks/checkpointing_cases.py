@@ -12,7 +12,7 @@ from pretrain.callbacks.checkpointing import Checkpointing
 from pretrain.checkpoints import CheckpointFolder, Keep, RunState
 from pretrain.data.loader import Layout
 from pretrain.distributed import Group
-from pretrain.engine import FullState
+from pretrain.engine_state import FullState
 from pretrain.options import TrainerOptions
 from pretrain.spikes import SpikeRule
 from pretrain.stages import plan
