@@ -47,7 +47,7 @@ TRAIN = [
 # Pattern of a command -> what is added behind it. The first that fits counts; a command that fits none runs as it is.
 SMALLER: list[tuple[str, list[str]]] = [
     (r"^make demo FULL=1$", [f"OPTIONS={shlex.join([*DEMO, 'dry_run=true'])}"]),
-    (r"^make demo$", [f"OPTIONS={shlex.join(DEMO)}"]),
+    (r"^make demo$", [f"OPTIONS={shlex.join(['run_dir={workspace}/runs/made', *DEMO])}"]),
     (r"^make (test|test-full|install)$", ["--dry-run"]),  # this very run is the one, a copy of it would not end
     (r"pip install", ["--dry-run", "--no-deps"]),
     (r"slurm\.submit chain=demo", DEMO),
@@ -111,6 +111,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def files_of_runs() -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in (REPOSITORY / "runs").rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs_before() -> dict[str, int]:
+    """What lies in the repository's runs/ (a demo that someone made) before any command is run."""
+    return files_of_runs()
+
+
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     environment.pop("MAKEFLAGS", None)  # `make test` runs this: its options are not those of the make started here
@@ -124,13 +134,16 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_command_of_the_documentation_runs(command: str, workspace: Path) -> None:
     added = next((options for pattern, options in SMALLER if re.search(pattern, command)), [])
     line = f"{command} {shlex.join(added)}" if added else command
-    line = line.replace("/data/*", f"{workspace}/data/*")
+    line = line.replace("/data/*", f"{workspace}/data/*").replace("{workspace}", str(workspace))
     if command.startswith("make "):
-        runs = f"run_dir={workspace}/runs/made" if command == "make demo" else ""
-        line = line.replace("OPTIONS='", f"OPTIONS='{runs} ") + f" VENV={Path(sys.executable).parents[1]}"
+        line += f" VENV={Path(sys.executable).parents[1]}"
     of_repository = command.startswith("make ") or "pip install" in command or "-m tests." in command
     done = run(line, REPOSITORY if of_repository else workspace)
     assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+def test_the_repositorys_own_runs_are_left_alone(runs_before: dict[str, int]) -> None:
+    assert files_of_runs() == runs_before
 
 
 def test_every_rule_that_makes_a_command_smaller_is_needed() -> None:
