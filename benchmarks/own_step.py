@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import nn
 
-from pretrain.distributed import Group, Ranks
+from pretrain.distributed import Group
 from pretrain.models.config import EncoderConfig
 from pretrain.objectives import MicroBatch
 from pretrain.objectives.masked_lm import MaskedLM
 from pretrain.optim.adamw import adamw
+from pretrain.ranks import Ranks
 
 if TYPE_CHECKING:
     from pretrain.engine import TrainingEngine

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -48,21 +48,23 @@ def suggestion(name: str, candidates: Iterable[str]) -> str:
     return f"the options here are {', '.join(pool) if pool else '(none)'}"
 
 
-def check_config(config: DictConfig, schema: type) -> None:
+def check_config(config: DictConfig, schema: type, targets: bool = True) -> None:
     """Check a composed configuration against a command's options.
 
     Args:
         config: the configuration of one command, without Hydra's own node.
         schema: a dataclass whose fields are the options of the command's top level.
+        targets: whether groups are checked against the signatures of their `_target_`s, which imports these.
 
     Raises:
         InputError: an option that does not exist, has the wrong type, or has no value; the sentence names the option
             and, where there is one, the nearest that exists.
     """
     hints = typing.get_type_hints(schema)
+    unchecked = set() if targets else {str(name) for name in config if _is_target(config, name)}
     # A wrong value is met where it was written first, and only then where another option takes it from there.
     for interpolated in (False, True):
-        _check_mapping(config, hints, path="", owner="this command", interpolated=interpolated)
+        _check_mapping(config, hints, "", "this command", interpolated, unchecked)
 
 
 def locate(target: str, path: str) -> Callable[..., Any]:
@@ -81,11 +83,24 @@ def locate(target: str, path: str) -> Callable[..., Any]:
     return typing.cast(Callable[..., Any], found)
 
 
-def _check_mapping(config: DictConfig, hints: Mapping[str, Any], path: str, owner: str, interpolated: bool) -> None:
+def _is_target(config: DictConfig, key: Any) -> bool:
+    if OmegaConf.is_missing(config, key) or OmegaConf.is_interpolation(config, key):
+        return False
+    return isinstance(config[key], DictConfig) and "_target_" in config[key]
+
+
+def _check_mapping(
+    config: DictConfig,
+    hints: Mapping[str, Any],
+    path: str,
+    owner: str,
+    interpolated: bool,
+    unchecked: Collection[str] = (),
+) -> None:
     for key in config:
         name = str(key)
         option = f"{path}.{name}" if path else name
-        if name in HYDRA_KEYS:
+        if name in HYDRA_KEYS or name in unchecked:
             continue
         if name not in hints:
             raise InputError(f"{owner} has no option '{option}': {suggestion(name, hints)}")

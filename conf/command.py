@@ -43,7 +43,11 @@ Kind = TypeVar("Kind", bound=BaseException)
 
 
 def command(
-    config_name: str, schema: type, directory: str, elsewhere: Elsewhere | None = None
+    config_name: str,
+    schema: type,
+    directory: str,
+    elsewhere: Elsewhere | None = None,
+    only_starts: Callable[[DictConfig], bool] = lambda config: False,
 ) -> Callable[[Task], Callable[[], None]]:
     """Make a function of a configuration into a command.
 
@@ -53,6 +57,8 @@ def command(
         directory: the option that names where the command writes. Under `--multirun` each job writes to
             `<directory>/<job number>`, so that jobs of one sweep never share a directory.
         elsewhere: for an option that this command lacks, where it belongs (see `conf.composition`).
+        only_starts: whether this process only starts others that run this very command: they check their groups, for
+            which a process must import all that it runs.
 
     Returns:
         A decorator; the decorated function takes no arguments, reads `sys.argv` and exits the process.
@@ -64,7 +70,7 @@ def command(
             if HydraConfig.get().mode == RunMode.MULTIRUN:
                 _make_room_for_job(config, directory)
             try:
-                check_config(config, schema)
+                check_config(config, schema, targets=not only_starts(config))
                 function(config)
             except Exception as error:
                 # Said here and not by Hydra, whose report of a failed job is a traceback.

@@ -11,6 +11,7 @@ from omegaconf import MISSING, DictConfig
 from conf.command import command
 from conf.errors import InputError
 from pretrain.launch import EXIT_PREEMPTED, run_ranks
+from pretrain.ranks import Ranks, from_environment
 
 
 @dataclass
@@ -58,24 +59,27 @@ def rank_command(config: DictConfig) -> list[str]:
     ]  # fmt: skip
 
 
-@command("pretrain", schema=PretrainOptions, directory="run_dir")
+def starts_ranks(config: DictConfig) -> bool:
+    """Return whether this process is to start the ranks and is none of them."""
+    return isinstance(config.ranks, int) and config.ranks > 1 and from_environment(os.environ) is None
+
+
+@command("pretrain", schema=PretrainOptions, directory="run_dir", only_starts=starts_ranks)
 def main(config: DictConfig) -> None:
     """Run as the rank that a launcher made of this process, or start the ranks."""
-    # torch is imported here: the parent of local ranks, and --help, do without.
-    from pretrain import distributed
-
     if config.ranks < 1:
         raise InputError(f"ranks must be at least 1, but is {config.ranks}.")
-    ranks = distributed.from_environment(os.environ)
-    if ranks is None and config.ranks > 1:
+    if starts_ranks(config):
         code = run_ranks([rank_command(config)] * config.ranks)
         if code:
             sys.exit(code)
         return
+    # torch is imported here: the parent of local ranks, and --help, do without.
+    from pretrain.distributed import die_with_launcher
     from pretrain.run import train
 
-    distributed.die_with_launcher()
-    if train(config, ranks or distributed.Ranks(0, 1, 0, 1)) == "preempted":
+    die_with_launcher()
+    if train(config, from_environment(os.environ) or Ranks(0, 1, 0, 1)) == "preempted":
         sys.exit(EXIT_PREEMPTED)
 
 

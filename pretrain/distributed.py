@@ -1,19 +1,17 @@
-"""Who this process is among the ranks, how the ranks meet, and how they agree before and during a run.
+"""How the ranks meet, and how they agree before and during a run.
 
-Ranks come from torchrun, srun, or our own launcher, all as environment variables. Whatever must not differ between
-ranks is compared here, on the host, over gloo. Must not import the trainer or a model.
+Whatever must not differ between ranks is compared here, on the host, over gloo. Must not import the trainer or a
+model.
 """
 
 import ctypes
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -22,49 +20,10 @@ import torch.distributed as dist
 
 from conf.errors import InputError
 from pretrain.launch import LAUNCHER_PID, free_port, usable_cores
+from pretrain.ranks import Ranks
 
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """The place of this process: `rank` of `world_size`, and `local_rank` of `local_world_size` on this machine."""
-
-    rank: int
-    world_size: int
-    local_rank: int
-    local_world_size: int
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this rank writes files and talks to the user."""
-        return self.rank == 0
-
-
-def from_environment(environment: Mapping[str, str]) -> Ranks | None:
-    """Read torchrun's variables, or else srun's; None where the process was started alone.
-
-    A batch script's own SLURM_ variables do not count: only a step of `srun` has SLURM_STEP_ID and SLURM_PROCID.
-    """
-    if "RANK" in environment and "WORLD_SIZE" in environment:
-        world = int(environment["WORLD_SIZE"])
-        return Ranks(
-            rank=int(environment["RANK"]),
-            world_size=world,
-            local_rank=int(environment.get("LOCAL_RANK", 0)),
-            local_world_size=int(environment.get("LOCAL_WORLD_SIZE", world)),
-        )
-    if "SLURM_PROCID" in environment and environment.get("SLURM_STEP_NUM_TASKS"):
-        world = int(environment["SLURM_STEP_NUM_TASKS"])
-        tasks_here = re.match(r"\d+", environment.get("SLURM_STEP_TASKS_PER_NODE", str(world)))
-        return Ranks(
-            rank=int(environment["SLURM_PROCID"]),
-            world_size=world,
-            local_rank=int(environment.get("SLURM_LOCALID", 0)),
-            local_world_size=int(tasks_here.group()) if tasks_here else world,
-        )
-    return None
 
 
 def threads_of_a_rank(environment: Mapping[str, str], local_world_size: int) -> int:

@@ -18,9 +18,10 @@ from conf.errors import InputError
 from pretrain.data.batching import Batch
 from pretrain.deepspeed_gradients import forget_last_step, hand_over_accumulated
 from pretrain.deepspeed_options import DeepSpeedOptions
-from pretrain.distributed import Ranks, import_deepspeed
+from pretrain.distributed import import_deepspeed
 from pretrain.engine_state import FullState, StateOfStage
 from pretrain.loss_scale import LossScale
+from pretrain.ranks import Ranks
 
 LossFunction = Callable[[nn.Module, Batch], dict[str, torch.Tensor]]
 NON_FINITE = "non-finite gradient"

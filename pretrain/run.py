@@ -35,10 +35,11 @@ from pretrain.callbacks.validation import Validation
 from pretrain.callbacks.wandb import RUN_ID, WandbRun, require_wandb
 from pretrain.checkpoints import CheckpointFolder, RunState
 from pretrain.deepspeed_options import DeepSpeedOptions
-from pretrain.distributed import Group, Ranks, threads_of_a_rank
+from pretrain.distributed import Group, threads_of_a_rank
 from pretrain.engine import TrainingEngine
 from pretrain.options import TrainerOptions
 from pretrain.peak_flops import Precision, device_peak
+from pretrain.ranks import Ranks
 from pretrain.resuming import flatten
 from pretrain.spikes import SpikeRule
 from pretrain.stage_data import OpenStage, StageData

@@ -20,9 +20,10 @@ from pretrain.batch_shape import BatchShape, batch_shape
 from pretrain.data.loader import Layout, Loader, validation_batches
 from pretrain.data.mixture import Mixture, open_mixture, weights_of
 from pretrain.data.skip_list import require_known
-from pretrain.distributed import Group, Ranks
+from pretrain.distributed import Group
 from pretrain.objectives import DataFacts, Objective
 from pretrain.options import TrainerOptions
+from pretrain.ranks import Ranks
 from pretrain.stages import StagePlan, plan
 from pretrain.trainer import Stage
 

@@ -106,3 +106,12 @@ def test_a_wrong_value_is_named_where_it_was_written_and_not_where_it_is_taken(p
     whole = {"_target_": f"{__name__}.Whole", "count": 1.5, "parts": parts}
     with pytest.raises(InputError, match=r"^option 'part.count' must be a whole number, but is 1.5$"):
         check(output="${part.count}", sizes=["${part.count}"], part=whole)
+
+
+def test_targets_left_to_others_are_not_imported_and_the_rest_is_checked_all_the_same():
+    options = {"output": "x", "part": {"_target_": "no_such_module.Target", "wdth": 1}}
+    check_config(OmegaConf.create(options), Options, targets=False)
+    with pytest.raises(InputError, match="no option 'sises'"):
+        check_config(OmegaConf.create(options | {"sises": [1]}), Options, targets=False)
+    with pytest.raises(InputError, match="'sizes' must be a list"):
+        check_config(OmegaConf.create(options | {"sizes": 1}), Options, targets=False)

@@ -47,7 +47,8 @@ def run_on_ranks(function: str, ranks: int, timeout: float = 120.0, **arguments:
 def _main(function: str, folder: str) -> None:
     import torch
 
-    from pretrain.distributed import Group, from_environment
+    from pretrain.distributed import Group
+    from pretrain.ranks import from_environment
 
     torch.set_num_threads(1)
     ranks = from_environment(os.environ)

@@ -8,7 +8,8 @@ import sys
 import time
 from types import SimpleNamespace
 
-from pretrain.distributed import Group, from_environment
+from pretrain.distributed import Group
+from pretrain.ranks import from_environment
 from pretrain.watchdog import watch
 
 

@@ -8,9 +8,10 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from pretrain.deepspeed_options import DeepSpeedOptions
-from pretrain.distributed import Group, Ranks, import_deepspeed
+from pretrain.distributed import Group, import_deepspeed
 from pretrain.engine import TrainingEngine
 from pretrain.engine_state import FullState
+from pretrain.ranks import Ranks
 from tests.integration.engine_cases import FEATURES, Points, Toy, adam, points, step, toy_engine, toy_loss
 
 

@@ -3,25 +3,9 @@ import socket
 import pytest
 
 from conf.errors import InputError
-from pretrain.distributed import Ranks, from_environment, threads_of_a_rank
+from pretrain.distributed import threads_of_a_rank
 from pretrain.launch import usable_cores
 from tests.helpers.ranks import run_on_ranks
-
-
-def test_torchrun_and_srun_give_the_same_place():
-    torchrun = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
-    srun = {
-        "SLURM_PROCID": "5",
-        "SLURM_STEP_NUM_TASKS": "8",
-        "SLURM_LOCALID": "1",
-        "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
-    }
-    assert from_environment(torchrun) == from_environment(srun) == Ranks(5, 8, 1, 4)
-
-
-def test_alone_or_inside_a_batch_script_a_process_is_no_rank():
-    assert from_environment({}) is None
-    assert from_environment({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}) is None
 
 
 def test_threads_are_what_was_asked_for_or_an_even_share():

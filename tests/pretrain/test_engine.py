@@ -8,8 +8,8 @@ import torch
 
 from conf.errors import InputError
 from pretrain.deepspeed_options import DeepSpeedOptions
-from pretrain.distributed import Ranks
 from pretrain.engine import TrainingEngine
+from pretrain.ranks import Ranks
 from tests.helpers.ranks import run_on_ranks
 from tests.integration.engine_cases import Toy, adam, toy_loss, whole
 
