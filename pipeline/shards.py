@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -121,7 +122,7 @@ class _MappedShard:
         if found is None:
             columns = self._reader.get_batch(number)
             (ids_at, ids), (pieces_at, lengths), (_, document) = (
-                (column.offsets.to_numpy(), column.values.to_numpy()) for column in columns.columns[:3]
+                (_numbers(column.offsets), _numbers(column.values)) for column in columns.columns[:3]
             )
             found = _Batch(ids, ids_at, lengths, document, pieces_at)
             if "word_start" in self.columns:
@@ -129,11 +130,17 @@ class _MappedShard:
                 found = replace(found, word_bits=np.frombuffer(bits, dtype=np.uint8))
             if "sentence_lengths" in self.columns:
                 column = columns["sentence_lengths"]
-                found = replace(
-                    found, sentence_lengths=column.values.to_numpy(), sentences_at=column.offsets.to_numpy()
-                )
+                found = replace(found, sentence_lengths=_numbers(column.values), sentences_at=_numbers(column.offsets))
             self._batches[number] = found
         return found
+
+
+def _numbers(array: pa.Array) -> NDArray[Any]:
+    """The values of an array of numbers without nulls, as a view (`to_numpy` would import pandas, in every process)."""
+    kind = np.dtype(str(array.type))
+    if not len(array):
+        return np.empty(0, dtype=kind)
+    return np.frombuffer(array.buffers()[1], dtype=kind, count=len(array), offset=array.offset * kind.itemsize)
 
 
 def _row_words(batch: _Batch, row: int) -> NDArray[np.bool_]:

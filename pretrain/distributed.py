@@ -5,6 +5,7 @@ model.
 """
 
 import ctypes
+import importlib
 import os
 import signal
 import socket
@@ -85,7 +86,23 @@ def import_deepspeed() -> Any:
     if not torch.cuda.is_available():
         deepspeed.ops.__compatible_ops__ = {}
     set_log_level_from_string("error")
+    _import_muon_uncompiled()
     return deepspeed
+
+
+def _import_muon_uncompiled() -> None:
+    """Import DeepSpeed's Muon, about which `initialize` asks, without the compiled functions that it is made of.
+
+    Their decorators import all of torch's compiler: more than a second of every start, for what is never called here.
+    """
+    from deepspeed.runtime import compiler
+
+    compile_function = compiler.compile
+    compiler.compile = lambda *_, **__: lambda function: function
+    try:
+        importlib.import_module("deepspeed.runtime.zero.muon.original_muon")
+    finally:
+        compiler.compile = compile_function
 
 
 class Group:

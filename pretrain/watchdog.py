@@ -96,7 +96,7 @@ class _Watchdog:
         self._number, self._first_step = 0, status().step
         self._ended: str | None = None
         self._failed = self._done = False
-        self._wake, self._over = threading.Event(), threading.Event()
+        self._over = threading.Event()
         hosts = group.gather(self._host)
         self._ranks = len(hosts)
         now = time.monotonic()
@@ -111,13 +111,14 @@ class _Watchdog:
 
         port, token = group.from_main(listen)
         self._token = token.encode()
+        self._worker: _Server | _Client
         if listener is not None:
-            work: Callable[[], None] = _Server(self, listener).run
+            self._worker = _Server(self, listener)
         else:
             connection = socket.create_connection((os.environ.get("MASTER_ADDR", "127.0.0.1"), port), timeout=30.0)
             connection.settimeout(self._interval)
-            work = _Client(self, connection).run
-        self._thread = threading.Thread(target=work, name="watchdog", daemon=True)
+            self._worker = _Client(self, connection)
+        self._thread = threading.Thread(target=self._worker.run, name="watchdog", daemon=True)
         self._thread.start()
 
     def await_verdict(self, error: BaseException) -> None:
@@ -127,13 +128,13 @@ class _Watchdog:
         said = str(error).splitlines()[0]
         os.write(2, f"a collective call failed on rank {self._rank} ({said}): finding out which rank is why\n".encode())
         self._failed = True
-        self._wake.set()
+        self._worker.wake()
         time.sleep(self._wait_for_verdict)
 
     def leave(self, ended: str | None = None) -> None:
         """Report that this rank leaves, in good order or with an error, and end the thread."""
         self._ended, self._done = ended, ended is None
-        self._wake.set()
+        self._worker.wake()
         self._over.wait(_LEAVE_SECONDS)
 
     def beat(self) -> Beat:
@@ -173,11 +174,6 @@ class _Watchdog:
                 child.kill()
         os._exit(EXIT_HANG)
 
-    def pause(self) -> None:
-        """Wait until the next heartbeat is due or the main thread has something to report."""
-        self._wake.wait(self._interval)
-        self._wake.clear()
-
 
 class _Pace:
     """Notices that the whole process was suspended (SIGSTOP, a paused machine), so that nobody is blamed for it."""
@@ -194,7 +190,11 @@ class _Pace:
 class _Client:
     def __init__(self, watchdog: _Watchdog, connection: socket.socket) -> None:
         self._dog, self._connection, self._buffer = watchdog, connection, b""
-        self._pace = _Pace(3 * watchdog._interval + 0.5)
+        self._pace, self._woken = _Pace(3 * watchdog._interval + 0.5), threading.Event()
+
+    def wake(self) -> None:
+        """Have the thread look now at what the main thread has to report."""
+        self._woken.set()
 
     def run(self) -> None:
         dog, judge, connected = self._dog, self._dog._judge, True
@@ -213,7 +213,8 @@ class _Client:
             verdict = judge.verdict(now)
             if verdict is not None:
                 dog.end(verdict)
-            dog.pause()
+            self._woken.wait(dog._interval)
+            self._woken.clear()
 
     def _exchange(self) -> bool:
         """Send a heartbeat and take in the answer, if it comes in time. Return whether the connection stands."""
@@ -239,17 +240,28 @@ class _Server:
         self._pace = _Pace(3 * watchdog._interval + 0.5)
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
+        self._woken, self._waker = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self._buffers: dict[socket.socket, bytes] = {}
         self._rank_of: dict[socket.socket, int] = {}
         self._verdict: Verdict | None = None
         self._answer = b""
+
+    def wake(self) -> None:
+        """Have the thread look now at what the main thread has to report."""
+        self._waker.send(b"!")
 
     def run(self) -> None:
         dog, judge, due = self._dog, self._dog._judge, 0.0
         leave_by = end_by = math.inf
         while True:
             for key, _ in self._selector.select(dog._interval / 4):
-                self._accept() if key.fileobj is self._listener else self._read(key.fileobj)  # type: ignore[arg-type]
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj is self._woken:
+                    self._woken.recv(16)
+                else:
+                    self._read(key.fileobj)  # type: ignore[arg-type]
             now = time.monotonic()
             judge.forgive(self._pace.gap(now))
             leaving = dog.leaving
@@ -318,7 +330,8 @@ class _Server:
             self._send(connection)  # how this rank ended
             connection.close()
         self._selector.close()
-        self._listener.close()
+        for own in (self._listener, self._woken, self._waker):
+            own.close()
         self._dog._over.set()
 
 

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from conf.errors import InputError
 from pipeline.manifest import MANIFEST
 from pipeline.shards import ROWS_PER_BATCH, ShardReader, ShardWriter, id_dtype, read_manifest, verify
+from tests.helpers.ranks import REPOSITORY
 
 
 def random_documents(count: int, seed: int = 0, longest: int = 40) -> list[list[int]]:
@@ -184,3 +187,12 @@ def test_the_same_rows_give_the_same_bytes(directory, tmp_path, write_directory)
     write_directory(tmp_path / "again", {"00000-aaaaaaaa.train": random_documents(9000, 1)})
     first = directory / "shards/0000/00000-aaaaaaaa.train.arrow"
     assert first.read_bytes() == (tmp_path / "again/shards/0000" / first.name).read_bytes()
+
+
+def test_reading_rows_imports_no_pandas(directory):
+    code = (
+        f"import sys; from pipeline.shards import ShardReader; ShardReader({str(directory)!r}).rows([0, 9000]); "
+        "print('pandas.core' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr

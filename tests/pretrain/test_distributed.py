@@ -1,6 +1,8 @@
 import socket
+import sys
 
 import pytest
+import torch
 
 from conf.errors import InputError
 from pretrain.distributed import threads_of_a_rank
@@ -42,6 +44,10 @@ def exchange(group):
     with pytest.raises(InputError) as caught:
         group.together(only_here)
     found["together"] = str(caught.value)
+    from deepspeed.runtime.zero.utils import is_zero_supported_optimizer
+
+    found["supported"] = is_zero_supported_optimizer(torch.optim.SGD([torch.zeros(1)], lr=1.0))
+    found["compiler"] = "torch._inductor.compile_fx" in sys.modules
     return found
 
 
@@ -53,4 +59,6 @@ def test_ranks_exchange_values_and_fail_together():
     assert results[0]["together"] == f"on rank 1 ({socket.gethostname()}): no such file"
     assert results[0]["sum"] == [3.0, 1.0] and results[0]["value"] == {"from": 0}
     assert results[0]["refusal"] == "only rank 0 sees why"
+    # What DeepSpeed asks of every optimiser costs no second of imports.
+    assert results[0]["supported"] is False and results[0]["compiler"] is False
     assert "'data' is 'hash 0' on rank 0 and 'hash 1' on rank 1" in results[0]["difference"]
