@@ -57,6 +57,8 @@ class _LossModule(nn.Module):
     ) -> tuple[torch.Tensor | None, dict[str, torch.Tensor]]:
         """Return the sum of factor * loss, None without factors, and the losses by name (detached)."""
         compute = self._loss if self._compiled is None or self._looks_first else self._compiled
+        if compute is self._compiled:
+            batch.layout.for_compiled_code()
         with torch.autocast(self._device_type, dtype=self._type, enabled=self._type is not None):
             losses = compute(self.model, batch)
         self._looks_first = False

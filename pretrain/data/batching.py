@@ -50,16 +50,12 @@ class Batch:
 
 
 def from_rows(
-    input_ids: NDArray[np.integer] | Tensor,
-    segments: NDArray[np.integer] | Tensor,
-    sequence_capacity: int | None = None,
+    input_ids: NDArray[np.integer] | Tensor, segments: NDArray[np.integer] | Tensor
 ) -> tuple[Tensor, Tensor, AttentionLayout]:
     """Packed rows -> (input_ids [T], position_ids [T], layout), T = R x L.
 
     Both arguments are [R, L]; `segments` numbers the pieces of a row 1..k, 0 is padding. Each run of equal numbers is
-    one sequence, padding too, so that no real token sees it. With `sequence_capacity`, `cu_seqlens` always has that
-    many + 1 entries (the rest are empty sequences): one compiled graph, whatever the rows hold.
-    Raises ValueError if the shapes differ or more sequences are there than the capacity.
+    one sequence, padding too, so that no real token sees it. Raises ValueError if the shapes differ.
     """
     ids, parts = np.asarray(input_ids), np.asarray(segments)
     if ids.shape != parts.shape or ids.ndim != 2:
@@ -72,10 +68,6 @@ def from_rows(
     starts = np.flatnonzero(starts_here)
     positions = np.arange(rows * length) - starts[np.cumsum(starts_here) - 1]
     bounds = np.append(starts, rows * length)
-    if sequence_capacity is not None:
-        if len(starts) > sequence_capacity:
-            raise ValueError(f"{len(starts)} sequences are more than sequence_capacity {sequence_capacity}")
-        bounds = np.pad(bounds, (0, sequence_capacity - len(starts)), constant_values=rows * length)
     layout = AttentionLayout(torch.from_numpy(bounds.astype(np.int32)), max_seqlen=length, row_length=length)
     flat = torch.from_numpy(ids.reshape(-1).astype(np.int64))
     return flat, torch.from_numpy(positions.astype(np.int64)), layout

@@ -44,9 +44,9 @@ Kernel = Literal["auto", "sdpa", "matmul", "varlen", "reference"]
 class AttentionLayout:
     """Where the sequences of a flat batch begin and end.
 
-    `cu_seqlens` int32 [S + 1] are the cumulative lengths (0 first, T last; trailing repeats of T are empty sequences
-    that keep its shape constant). `max_seqlen` is at least the longest sequence. The T tokens form rows of
-    `row_length`; no sequence crosses the border of a row, which lets kernels without variable lengths work row by row.
+    `cu_seqlens` int32 [S + 1] are the cumulative lengths (0 first, T last). `max_seqlen` is at least the longest
+    sequence. The T tokens form rows of `row_length`; no sequence crosses the border of a row, which lets kernels
+    without variable lengths work row by row.
     """
 
     cu_seqlens: Tensor
@@ -79,6 +79,12 @@ class AttentionLayout:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> AttentionLayout:
         """The same layout on another device; masks are built there on first use."""
         return AttentionLayout(self.cu_seqlens.to(device, non_blocking=non_blocking), self.max_seqlen, self.row_length)
+
+    def for_compiled_code(self) -> AttentionLayout:
+        """This layout, of whose shape a compiled graph assumes nothing: rows hold another number of sequences in each
+        batch, and torch.compile would otherwise find that out with a second compilation."""
+        torch._dynamo.maybe_mark_dynamic(self.cu_seqlens, 0)
+        return self
 
     def sequence_ids(self, num_tokens: int) -> Tensor:
         """int64 [T]: the number of the sequence that each token belongs to. T is passed in to avoid a device sync."""

@@ -22,13 +22,6 @@ def test_rows_become_sequences_and_padding_is_its_own():
     assert layout.cu_seqlens.dtype == torch.int32
 
 
-def test_capacity_keeps_the_layouts_shape_and_is_a_limit():
-    ids, segments = np.ones((1, 4), dtype=np.uint32), np.array([[1, 1, 2, 0]])
-    assert from_rows(ids, segments, sequence_capacity=5)[2].cu_seqlens.tolist() == [0, 2, 3, 4, 4, 4]
-    with pytest.raises(ValueError, match="3 sequences are more than sequence_capacity 2"):
-        from_rows(ids, segments, sequence_capacity=2)
-
-
 def test_shapes_that_differ_are_refused():
     with pytest.raises(ValueError, match="must be the same"):
         from_rows(np.ones((1, 4)), np.ones((1, 3)))
