@@ -29,7 +29,7 @@ runpy.run_module("benchmarks.gpu", run_name="__main__")
 @pytest.mark.parametrize(
     "bare",
     [
-        pytest.param(False, id="with DeepSpeed"),
+        pytest.param(False, id="with DeepSpeed", marks=pytest.mark.full),  # a command of docs/benchmarks.md
         pytest.param(True, id="with torch and transformers alone", marks=pytest.mark.full),
     ],
 )

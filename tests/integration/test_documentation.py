@@ -34,7 +34,8 @@ CHAIN = [
     "chain.steps.pretrain.groups.experiment=tiny",
     "chain.steps.evaluate.groups.suite=tiny",
 ]
-DEMO = [*CHAIN, f"++chain.steps.corpus.options.corpus.roots=[{ROOTS}]"]
+# One run directory for `make demo` and the command that it stands for: the second of them finds the work done.
+DEMO = [*CHAIN, f"++chain.steps.corpus.options.corpus.roots=[{ROOTS}]", "run_dir={workspace}/runs/demo"]
 TRAIN = [
     "schedule.warmup=1",
     "trainer.max_steps=3",
@@ -47,19 +48,21 @@ TRAIN = [
 # Pattern of a command -> what is added behind it. The first that fits counts; a command that fits none runs as it is.
 SMALLER: list[tuple[str, list[str]]] = [
     (r"^make demo FULL=1$", [f"OPTIONS={shlex.join([*DEMO, 'dry_run=true'])}"]),
-    (r"^make demo$", [f"OPTIONS={shlex.join(['run_dir={workspace}/runs/made', *DEMO])}"]),
+    (r"^make demo$", [f"OPTIONS={shlex.join(DEMO)}"]),
     (r"^make (test|test-full|install)$", ["--dry-run"]),  # this very run is the one, a copy of it would not end
     (r"pip install", ["--dry-run", "--no-deps"]),
     (r"slurm\.submit chain=demo", DEMO),
-    (r"slurm\.submit chain=encoder .*max_steps", [*CHAIN, "++chain.steps.pretrain.options.trainer.max_steps=25"]),
+    # As many steps as experiment=tiny has, which an earlier command of the same run directory made.
+    (r"slurm\.submit chain=encoder .*max_steps", [*CHAIN, "++chain.steps.pretrain.options.trainer.max_steps=20"]),
     (r"slurm\.submit chain=encoder", CHAIN),
     (r"slurm\.submit chain=tiny", [f"corpus.roots=[{ROOTS}]"]),
     (r"job=documents corpus=python_docs", [f"corpus.roots=[{ROOTS}]"]),
     (r"job=tokenizer", ["job.vocab_size=512"]),
     (r"job=masked_lm", ["job.held_out_share=0.2"]),
     (r"job=corpus_tasks", ["job.held_out_share=0.2", "job.train=64", "job.dev=64", "job.minimum=10"]),
-    (r"tests\.integration\.print_elastic", ["worlds=1"]),
-    (r"tests\.integration\.crash_run", ["kills=2", "steps=40"]),
+    (r"tests\.integration\.print_parity", ["ranks=1"]),
+    (r"tests\.integration\.print_elastic", ["worlds=1,2"]),
+    (r"tests\.integration\.crash_run", ["kills=1", "steps=30"]),
     (r"-m pretrain .*--cfg", []),
     (r"-m pretrain ", TRAIN),
     (
@@ -69,7 +72,7 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"pretrain\.evaluate", ["suite=tiny"]),
     (r"pretrain\.finetune", ["task.max_train=64", "task.max_dev=64", "task.recipe.epochs=1"]),
     (r"benchmarks\.tokenize", ["--runs", "1", "--file", "data/plain.jsonl"]),
-    (r"benchmarks\.mlm_step", ["--runs", "1", "--steps", "1", "--file", "data/plain.jsonl", "--shapes", "tiny"]),
+    (r"benchmarks\.mlm_step", ["--runs", "1", "--steps", "1", "--file", "data/few.jsonl", "--shapes", "tiny"]),
 ]
 
 
@@ -106,6 +109,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [json.dumps({"id": record.id, "text": record.text}) for record in records if isinstance(record, Document)]
     text = "\n".join(lines) + "\n"
     (folder / "data" / "plain.jsonl").write_text(text)
+    (folder / "data" / "few.jsonl").write_text("\n".join(lines[::8]) + "\n")
     (folder / "data" / "documents.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     (folder / "README.md").write_bytes((REPOSITORY / "README.md").read_bytes())
     return folder

@@ -61,6 +61,7 @@ def test_any_option_of_a_step_can_be_set_and_a_typo_is_found_before_anything_run
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full  # test_submit.py has the rules, and a command of the documentation the whole chain
 def test_the_tiny_chain_runs_whole_then_does_nothing_then_only_what_a_change_touches(tmp_path: Path) -> None:
     done = submit(tmp_path, *TINY)
     assert done.returncode == 0, done.stdout + done.stderr
