@@ -1,6 +1,8 @@
 """The attention kernels against the definition, and the promise that packed sequences never meet."""
 
+import gc
 import logging
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -118,6 +120,145 @@ def test_dropout_follows_the_global_generator_and_keeps_the_mean(kernel):
     assert torch.equal(first, again)
     many = torch.stack([attention(*x, PACKED, kernel, dropout_p=0.5) for _ in range(3000)]).mean(0)
     torch.testing.assert_close(many, attention(*x, PACKED, kernel), atol=0.15, rtol=0)
+
+
+# --- cross-attention: queries of one layout, keys of another ---
+
+# Rows of 6 queries and of 10 keys; the second sequence and the last have keys only.
+QUERIES = AttentionLayout(torch.tensor([0, 2, 2, 6, 12, 12], dtype=torch.int32), 6, 6)
+KEYS = AttentionLayout(torch.tensor([0, 4, 7, 10, 18, 20], dtype=torch.int32), 10, 10)
+HIDDEN = torch.zeros(20, dtype=torch.bool)
+HIDDEN[[0, 1, 8, 17, 18]] = True
+
+
+def pair(seed=0, dtype=torch.float32):
+    return qkv(12, seed=seed, dtype=dtype)[0], *qkv(20, seed=seed + 1, dtype=dtype)[1:]
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul"])
+@pytest.mark.parametrize("hidden", [None, HIDDEN])
+def test_cross_attention_equals_the_reference_with_its_gradients(kernel, hidden):
+    results = {}
+    for name in (kernel, "reference"):
+        parts = [x.clone().requires_grad_() for x in pair()]
+        out = attention(*parts, QUERIES, name, key_layout=KEYS, hidden_keys=hidden)
+        assert out.shape == (12, 2, 8)
+        weights = torch.linspace(-1, 1, out.numel()).view_as(out)
+        results[name] = (out, torch.autograd.grad((out * weights).sum(), parts))
+    torch.testing.assert_close(results[kernel], results["reference"], atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul", "reference"])
+def test_a_query_sees_the_keys_of_its_own_sequence_but_not_those_that_are_hidden(kernel):
+    q, k, v = (x.requires_grad_() for x in pair())
+    spans = list(zip(pairwise(QUERIES.cu_seqlens.tolist()), pairwise(KEYS.cu_seqlens.tolist()), strict=True))
+    for hidden in (None, HIDDEN):
+        out = attention(q, k, v, QUERIES, kernel, key_layout=KEYS, hidden_keys=hidden)
+        for (start, end), (first, last) in spans:
+            for token in range(start, end):
+                (gradient,) = torch.autograd.grad(out[token].square().sum(), v, retain_graph=True)
+                seen = gradient.abs().sum((1, 2)).nonzero().flatten().tolist()
+                assert seen == [key for key in range(first, last) if hidden is None or not hidden[key]]
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul"])
+def test_cross_attention_in_bf16_is_within_bf16_of_the_reference(kernel):
+    parts = pair(dtype=torch.bfloat16)
+    expected = attention(*(x.float() for x in parts), QUERIES, "reference", key_layout=KEYS)
+    found = attention(*parts, QUERIES, kernel, key_layout=KEYS)
+    torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=2e-2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), min_size=1, max_size=4),
+    rows=st.integers(1, 3),
+    kernel=st.sampled_from(["sdpa", "matmul", "reference"]),
+    changed=st.integers(0, 10**6),
+)
+def test_changing_the_keys_of_one_sequence_leaves_all_other_queries_as_they_were(pairs, rows, kernel, changed):
+    layouts = []
+    for side in range(2):
+        lengths = [pair[side] for pair in pairs]
+        lengths[-1] += 24 - sum(lengths)
+        bounds = torch.tensor([0, *(lengths * rows)]).cumsum(0).to(torch.int32)
+        layouts.append(AttentionLayout(bounds, 24, 24))
+    q, (_, k, v) = qkv(24 * rows)[0], qkv(24 * rows, seed=1)
+    before = attention(q, k, v, layouts[0], kernel, key_layout=layouts[1])
+    at = changed % (len(pairs) * rows)
+    (start, end), (first, last) = ([int(x) for x in layout.cu_seqlens[at : at + 2]] for layout in layouts)
+    k[first:last] *= -3.0
+    v[first:last] += 1.0
+    after = attention(q, k, v, layouts[0], kernel, key_layout=layouts[1])
+    outside = torch.ones(len(before), dtype=torch.bool)
+    outside[start:end] = False
+    assert torch.equal(before[outside], after[outside])
+    assert start == end or not torch.equal(before[start:end], after[start:end])
+
+
+def test_masks_are_built_once_per_pair_of_layouts():
+    queries, keys = (AttentionLayout(x.cu_seqlens, x.max_seqlen, x.row_length) for x in (QUERIES, KEYS))
+    cross = queries.crossing_to(keys)
+    assert queries.crossing_to(keys) is cross and cross.row_mask(12, 20) is cross.row_mask(12, 20)
+    assert cross.additive_mask(12, 20, torch.bfloat16) is cross.additive_mask(12, 20, torch.bfloat16)
+    assert queries.crossing_to(keys, HIDDEN) is queries.crossing_to(keys, HIDDEN)
+    assert queries.crossing_to(keys, HIDDEN) is not cross
+    assert queries.crossing_to(AttentionLayout(KEYS.cu_seqlens, 10, 10)) is not cross
+    whole = AttentionLayout(torch.tensor([0, 6], dtype=torch.int32), 6, 6)
+    assert whole.crossing_to(AttentionLayout(torch.tensor([0, 8], dtype=torch.int32), 8, 8)).row_mask(6, 8) is None
+
+
+def test_the_masks_of_a_pair_go_when_the_layouts_do():
+    queries, keys = (AttentionLayout(x.cu_seqlens, x.max_seqlen, x.row_length) for x in (QUERIES, KEYS))
+    mask = weakref.ref(queries.crossing_to(keys).row_mask(12, 20))
+    gc.disable()
+    try:
+        del queries, keys
+        assert mask() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ([0, 10, 20], "as many sequences, but have 5 and 2"),
+        ([0, 0, 7, 10, 18, 20], "the query at token 0 has no key"),
+        # The fourth sequence's keys lie in the first row, its queries in the second.
+        ([0, 4, 7, 9, 10, 20], "the query at token 6 has no key"),
+    ],
+)
+def test_layouts_that_do_not_go_together_are_refused(bounds, message):
+    keys = AttentionLayout(torch.tensor(bounds, dtype=torch.int32), 10, 10)
+    with pytest.raises(ValueError, match=message):
+        attention(*pair(), QUERIES, "sdpa", key_layout=keys)
+
+
+def test_what_has_no_meaning_in_cross_attention_is_refused():
+    everything = torch.ones(20, dtype=torch.bool)
+    with pytest.raises(ValueError, match="the query at token 0 has no key"):
+        attention(*pair(), QUERIES, "matmul", key_layout=KEYS, hidden_keys=everything)
+    for options in ({"causal": True}, {"window": 2}):
+        with pytest.raises(ValueError, match="cannot go with a key_layout"):
+            attention(*pair(), QUERIES, "sdpa", key_layout=KEYS, **options)
+    with pytest.raises(ValueError, match="hidden_keys need a key_layout"):
+        attention(*qkv(36), PACKED, "sdpa", hidden_keys=torch.zeros(36, dtype=torch.bool))
+
+
+def test_hidden_keys_are_for_a_kernel_that_can_hide_them():
+    cuda = torch.device("cuda")
+    assert choose_kernel("auto", cuda, torch.bfloat16, hides_keys=True) == "sdpa"
+    with FakeTensorMode():
+        bounds = [torch.zeros(4, dtype=torch.int32, device="cuda") for _ in range(2)]
+        queries, keys = AttentionLayout(bounds[0], 12, 12), AttentionLayout(bounds[1], 20, 20)
+        q, k, v = (torch.zeros(n, 2, 64, dtype=torch.bfloat16, device="cuda") for n in (36, 60, 60))
+        hidden = torch.zeros(60, dtype=torch.bool, device="cuda")
+        # No GPU here: as torch declares it, on tensors without data.
+        for kernel in ("varlen", "auto"):
+            out = attention(q, k, v, queries, kernel, key_layout=keys)
+            assert (out.shape, out.dtype, out.device.type) == (q.shape, q.dtype, "cuda")
+        with pytest.raises(InputError, match="varlen cannot hide single keys"):
+            attention(q, k, v, queries, "varlen", key_layout=keys, hidden_keys=hidden)
 
 
 def test_auto_is_decided_by_device_and_dtype():
