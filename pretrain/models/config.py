@@ -1,16 +1,16 @@
-"""What an encoder looks like, independent of its vocabulary: one dataclass, checked when it is made."""
+"""What a model looks like, independent of its vocabulary: a dataclass for each kind, checked when it is made."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from conf.errors import InputError
 from pretrain.models.attention import Kernel, check_dropout
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("pre", "post"),
-    "positions": ("learned", "rope"),
     "activation": ("gelu", "geglu"),
     "attention_kernel": ("auto", "sdpa", "matmul", "varlen", "reference"),
 }
@@ -63,32 +63,20 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         """Raise InputError naming the first option that makes no sense."""
-        for name in ("hidden_size", "num_layers", "num_heads", "intermediate_size", "max_positions"):
-            if getattr(self, name) < 1:
-                raise InputError(f"model.{name} must be at least 1, but is {getattr(self, name)}")
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"model.{name} must be one of {', '.join(allowed)}, but is {getattr(self, name)!r}")
-        for name in ("dropout", "attention_dropout", "attention_output_dropout"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= value < 1.0:
-                raise InputError(f"model.{name} must be in [0, 1), but is {value}")
-        for name in ("rope_base", "layer_norm_eps", "initializer_range"):
-            if getattr(self, name) <= 0.0:
-                raise InputError(f"model.{name} must be above 0, but is {getattr(self, name)}")
+        _check_options(
+            self,
+            counts=("hidden_size", "num_layers", "num_heads", "intermediate_size", "max_positions"),
+            positions=("learned", "rope"),
+            dropouts=("dropout", "attention_dropout", "attention_output_dropout"),
+            above_0=("rope_base", "layer_norm_eps", "initializer_range"),
+        )
         if self.token_types < 0:
             raise InputError(f"model.token_types must be 0 or more, but is {self.token_types}")
-        if self.hidden_size % self.num_heads:
-            raise InputError(
-                f"model.num_heads must divide model.hidden_size, but {self.hidden_size} is not a multiple of "
-                f"{self.num_heads}"
-            )
         if self.positions == "rope" and self.head_dim % 2:
             raise InputError(
                 "model.positions=rope needs an even head size (model.hidden_size / model.num_heads), "
                 f"but it is {self.head_dim}"
             )
-        check_dropout(self.attention_kernel, self.attention_dropout)
         self._check_local_attention()
 
     def _check_local_attention(self) -> None:
@@ -144,3 +132,136 @@ class EncoderConfig:
         if form == ("pre", "rope", "geglu") and self.token_types == 0:
             return "modernbert"
         return "other"
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig:
+    """The shape and options of an encoder-decoder; the keys of `conf/model/mass_*.yaml` are these fields.
+
+    Both sides have the same width. They share the token embedding, which is the output matrix too; positions, languages
+    and the LayerNorm on the embeddings are each side's own. norm=post with gelu and biases is BART (Lewis et al. 2020),
+    norm=pre is mBART (Liu et al. 2020); geglu, other biases or another layer_norm_eps than 1e-5 train but have no
+    Hugging Face class. MASS (Song et al. 2019) is norm=post.
+
+    `positions`: a learned table each side, or sinusoids (Vaswani et al. 2017). `scale_embeddings` multiplies token
+    embeddings by sqrt(hidden_size), as sinusoids need it. `languages` names the languages with an embedding, added at
+    every position (Lample and Conneau 2019); ids of languages count in this order.
+
+    `dropout` acts on the embeddings, on the attentions' output and in the MLP, `attention_dropout` on probabilities.
+    `max_positions` limits the positions of either side. `attention_kernel` is a choice of speed, not of the function
+    computed (`attention.py`).
+    """
+
+    hidden_size: int
+    num_encoder_layers: int
+    num_decoder_layers: int
+    num_heads: int
+    intermediate_size: int
+    norm: Literal["pre", "post"] = "post"
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    scale_embeddings: bool = False
+    languages: Sequence[str] = ()
+    activation: Literal["gelu", "geglu"] = "gelu"
+    biases: bool = True
+    max_positions: int = 512
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    layer_norm_eps: float = 1e-5
+    initializer_range: float = 0.02
+    attention_kernel: Kernel = "auto"
+
+    def __post_init__(self) -> None:
+        """Raise InputError naming the first option that makes no sense."""
+        object.__setattr__(self, "languages", tuple(self.languages))  # a list from a file is the same model
+        _check_options(
+            self,
+            counts=(
+                "hidden_size",
+                "num_encoder_layers",
+                "num_decoder_layers",
+                "num_heads",
+                "intermediate_size",
+                "max_positions",
+            ),
+            positions=("learned", "sinusoidal"),
+            dropouts=("dropout", "attention_dropout"),
+            above_0=("layer_norm_eps", "initializer_range"),
+        )
+        if self.positions == "sinusoidal" and self.hidden_size % 2:
+            raise InputError(
+                f"model.positions=sinusoidal needs an even model.hidden_size, but it is {self.hidden_size}"
+            )
+        if len(set(self.languages)) != len(self.languages):
+            raise InputError(f"model.languages must be distinct names, but is {list(self.languages)}")
+
+    def language_id(self, name: str | None, side: str) -> int | None:
+        """The id of a language by its name; None for a model without languages, which takes no name.
+
+        Raises InputError, naming the option `side` that gave the name, for one that the model does not know.
+        """
+        if not self.languages:
+            if name is None:
+                return None
+            raise InputError(f"{side} is '{name}', but the model has no language embeddings; leave it away")
+        if name not in self.languages:
+            known = ", ".join(self.languages)
+            found = "is not given" if name is None else f"is '{name}'"
+            raise InputError(f"{side} must be one of the model's languages ({known}), but {found}")
+        return self.languages.index(name)
+
+    @property
+    def output_dropout(self) -> float:
+        """The dropout on the attentions' output."""
+        return self.dropout
+
+    @property
+    def head_dim(self) -> int:
+        """The size of one attention head."""
+        return self.hidden_size // self.num_heads
+
+    @property
+    def architecture(self) -> Literal["bart", "mbart", "other"]:
+        """Which Hugging Face class holds this form; "other" if none does (such a model trains but is not exported)."""
+        if self.activation != "gelu" or not self.biases or self.layer_norm_eps != 1e-5:
+            return "other"
+        return "bart" if self.norm == "post" else "mbart"
+
+
+ModelConfig = EncoderConfig | Seq2SeqConfig
+
+
+def config_from_fields(fields: Mapping[str, Any]) -> ModelConfig:
+    """The configuration that `dataclasses.asdict` gave these fields: what a checkpoint says of its model.
+
+    Raises TypeError for a field that the kind of model does not have, or lacks.
+    """
+    return Seq2SeqConfig(**fields) if "num_decoder_layers" in fields else EncoderConfig(**fields)
+
+
+def _check_options(
+    config: ModelConfig,
+    counts: Sequence[str],
+    positions: tuple[str, ...],
+    dropouts: Sequence[str],
+    above_0: Sequence[str],
+) -> None:
+    """Raise InputError for what makes no sense in any kind of model; names of fields by what they must be."""
+    for name in counts:
+        if getattr(config, name) < 1:
+            raise InputError(f"model.{name} must be at least 1, but is {getattr(config, name)}")
+    for name, allowed in (_CHOICES | {"positions": positions}).items():
+        if getattr(config, name) not in allowed:
+            raise InputError(f"model.{name} must be one of {', '.join(allowed)}, but is {getattr(config, name)!r}")
+    for name in dropouts:
+        value = getattr(config, name)
+        if value is not None and not 0.0 <= value < 1.0:
+            raise InputError(f"model.{name} must be in [0, 1), but is {value}")
+    for name in above_0:
+        if getattr(config, name) <= 0.0:
+            raise InputError(f"model.{name} must be above 0, but is {getattr(config, name)}")
+    if config.hidden_size % config.num_heads:
+        raise InputError(
+            f"model.num_heads must divide model.hidden_size, but {config.hidden_size} is not a multiple of "
+            f"{config.num_heads}"
+        )
+    check_dropout(config.attention_kernel, config.attention_dropout)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout, choose_kernel, prepare_mask
 from pretrain.models.config import EncoderConfig
 from pretrain.models.initialization import initialize
-from pretrain.models.layers import Embeddings, EncoderLayer, RotaryPositions
+from pretrain.models.layers import Embeddings, EncoderLayer, layer_norm, require_positions, run_layer, working_dtype
+from pretrain.models.positions import RotaryPositions
 
 __all__ = ["Encoder", "EncoderConfig", "padded_vocab_size"]
 
@@ -42,12 +42,12 @@ class Encoder(nn.Module):
         self.rotary = _rotary(config, config.rope_base) if config.positions == "rope" else None
         local_base = config.local_rope_base or config.rope_base
         self.local_rotary = _rotary(config, local_base) if local_base != config.rope_base else None
-        self.layers = nn.ModuleList(EncoderLayer(config, index) for index in range(config.num_layers))
-        self.final_norm = (
-            nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=config.biases)
-            if config.norm == "pre"
-            else nn.Identity()
+        # The embeddings are normalised already, so ModernBERT's first layer does not do it again.
+        self.layers = nn.ModuleList(
+            EncoderLayer(config, causal=config.causal, window=config.window(index), normed_input=index == 0)
+            for index in range(config.num_layers)
         )
+        self.final_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size, bias=config.biases) if config.pooler else None
         initialize(self, config)
         with torch.no_grad():
@@ -66,14 +66,10 @@ class Encoder(nn.Module):
         Where only some tokens are wanted (masked ones, first ones), the last layer does nearly all of its work for
         these alone; the result is the same. Raises InputError if a sequence may be longer than max_positions.
         """
-        if layout.max_seqlen > self.config.max_positions:
-            raise InputError(
-                f"a batch has sequences of up to {layout.max_seqlen} tokens, but model.max_positions is "
-                f"{self.config.max_positions}; shorten the rows or use a model with more positions"
-            )
+        require_positions(layout, self.config.max_positions)
         hidden = self.embeddings(input_ids, position_ids, token_type_ids)
         # What the layers share is made before them: a layer that is compiled or computed twice must change nothing.
-        dtype = self._working_dtype(input_ids.device)
+        dtype = working_dtype(self.embeddings.token.weight, input_ids.device)
         angles = self.rotary(position_ids, dtype) if self.rotary is not None else None
         local = self.local_rotary(position_ids, dtype) if self.local_rotary is not None else angles
         self._prepare(layout, hidden, dtype)
@@ -82,12 +78,7 @@ class Encoder(nn.Module):
         for index, layer in enumerate(self.layers):
             rotary = angles if self.config.window(index) is None else local
             wanted = output_positions if index == last else None
-            if again:
-                hidden = checkpoint(
-                    layer, hidden, layout, rotary, wanted, use_reentrant=False, preserve_rng_state=self._draws
-                )
-            else:
-                hidden = layer(hidden, layout, rotary, wanted)
+            hidden = run_layer(layer, hidden, layout, rotary, wanted, recompute=again, draws=self._draws)
         return self.final_norm(hidden)
 
     def pool(self, first: Tensor) -> Tensor:
@@ -98,12 +89,6 @@ class Encoder(nn.Module):
         if self.pooler is None:
             raise InputError("this encoder has no pooler; set model.pooler=true")
         return torch.tanh(self.pooler(first))
-
-    def _working_dtype(self, device: torch.device) -> torch.dtype:
-        """The type in which autocast, or else the weights, give queries and keys."""
-        if torch.is_autocast_enabled(device.type):
-            return torch.get_autocast_dtype(device.type)
-        return self.embeddings.token.weight.dtype
 
     def _prepare(self, layout: AttentionLayout, hidden: Tensor, dtype: torch.dtype) -> None:
         config = self.config

@@ -27,7 +27,7 @@ class MaskedLanguageHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.biases)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=config.biases)
         self.bias = nn.Parameter(torch.zeros(padded_vocab_size))
-        truncated_normal_(self.dense.weight, residual_deviation(config))
+        truncated_normal_(self.dense.weight, residual_deviation(config, 2 * config.num_layers))
         if self.dense.bias is not None:
             nn.init.zeros_(self.dense.bias)
 
@@ -77,7 +77,7 @@ class SequenceClassifier(nn.Module):
             else nn.Identity()
         )
         self.classifier = nn.Linear(config.hidden_size, num_labels)
-        truncated_normal_(self.dense.weight, residual_deviation(config))
+        truncated_normal_(self.dense.weight, residual_deviation(config, 2 * config.num_layers))
         # ModernBERT's "final out" deviation is 1 / sqrt(hidden size); BERT's classifier is like its other matrices.
         truncated_normal_(self.classifier.weight, config.hidden_size**-0.5 if self.modern else config.initializer_range)
         for linear in (self.dense, self.classifier):

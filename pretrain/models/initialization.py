@@ -2,7 +2,9 @@
 
 BERT (its released code): every matrix from a normal of deviation 0.02 cut at two deviations, biases 0, norms 1.
 ModernBERT (Warner et al. 2024, "full megatron" as their Hugging Face class keeps it): the same, but the projections
-that write into the residual stream, and the head's, have their deviation divided by sqrt(2 x layers).
+that write into the residual stream, and the head's, have their deviation divided by sqrt(2 x layers), which is the
+number of these projections. Encoder-decoders follow the same two rules (BART's deviation is 0.02 as well), each side
+with its own number: a decoder's layer has three such projections.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from pretrain.models.config import EncoderConfig
-from pretrain.models.layers import EncoderLayer
+from pretrain.models.config import ModelConfig
+from pretrain.models.layers import CrossAttention, Mlp, SelfAttention
 
 
 def truncated_normal_(weight: Tensor, deviation: float, generator: torch.Generator | None = None) -> None:
@@ -22,16 +24,13 @@ def truncated_normal_(weight: Tensor, deviation: float, generator: torch.Generat
 
 
 @torch.no_grad()
-def initialize(module: nn.Module, config: EncoderConfig) -> None:
-    """Initialise all weights below `module` in place, in the order of its modules."""
+def initialize(module: nn.Module, config: ModelConfig) -> None:
+    """Initialise all weights below `module` (one stack of layers) in place, in the order of its modules."""
     deviation = config.initializer_range
-    scaled = residual_deviation(config)
     residual_writers = {
-        id(linear)
-        for layer in module.modules()
-        if isinstance(layer, EncoderLayer)
-        for linear in (layer.attention.output, layer.mlp.output)
+        id(part.output) for part in module.modules() if isinstance(part, SelfAttention | CrossAttention | Mlp)
     }
+    scaled = residual_deviation(config, len(residual_writers))
     for child in module.modules():
         if isinstance(child, nn.Linear):
             truncated_normal_(child.weight, scaled if id(child) in residual_writers else deviation)
@@ -45,8 +44,8 @@ def initialize(module: nn.Module, config: EncoderConfig) -> None:
                 child.bias.zero_()
 
 
-def residual_deviation(config: EncoderConfig) -> float:
-    """The deviation of weights that write into the residual stream of this form."""
+def residual_deviation(config: ModelConfig, writers: int) -> float:
+    """The deviation of weights that write into the residual stream of this form, one of `writers` that do."""
     if config.norm == "post":
         return config.initializer_range
-    return config.initializer_range / math.sqrt(2.0 * config.num_layers)
+    return config.initializer_range / math.sqrt(writers)

@@ -25,7 +25,7 @@ CPU_PIECE_ELEMENTS = 1 << 18
 
 def output_layer(model: nn.Module) -> tuple[Tensor, Tensor, int]:
     """The tied output matrix [V or more, H], the output bias and the size V of the vocabulary of a language model."""
-    known = cast(MaskedLanguageModel, model)
+    known = cast(MaskedLanguageModel, model)  # a Seq2SeqModel has them under the same names
     return known.encoder.embeddings.token.weight, known.head.bias, known.vocab_size
 
 

@@ -10,8 +10,9 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.seq2seq import Seq2SeqModel
 
 torch.set_num_threads(1)
 
@@ -29,6 +30,15 @@ FORMS = {
     "modern_local": replace(MODERN, local_window=2, global_every=3, local_rope_base=77.0),
     "modern_local_one_base": replace(MODERN, local_window=1, global_every=2),
 }
+BART = Seq2SeqConfig(
+    hidden_size=32, num_encoder_layers=3, num_decoder_layers=2, num_heads=4, intermediate_size=40, max_positions=48
+)
+SEQ2SEQ_FORMS = {
+    "bart": BART,
+    "mbart": replace(BART, norm="pre", num_decoder_layers=3),
+    "bart_sinusoidal": replace(BART, positions="sinusoidal", scale_embeddings=True),
+    "mbart_languages": replace(BART, norm="pre", languages=("en", "fr", "de")),
+}
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(70))]
 VOCAB_SIZE = len(WORDS)
 
@@ -39,6 +49,18 @@ def make_model(
     """A model whose every weight, norms and biases too, matters to its logits."""
     torch.manual_seed(seed)
     model = MaskedLanguageModel(config, vocab_size, sentence_head).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)
+        model.encoder.embeddings.token.weight[vocab_size:] = 0.0
+        model.head.bias[vocab_size:] = 0.0
+    return model
+
+
+def make_seq2seq(config: Seq2SeqConfig, vocab_size: int = VOCAB_SIZE, seed: int = 0) -> Seq2SeqModel:
+    """An encoder-decoder whose every weight matters to its logits."""
+    torch.manual_seed(seed)
+    model = Seq2SeqModel(config, vocab_size).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)

@@ -84,8 +84,10 @@ def test_every_model_file_makes_a_configuration():
     names = sorted(path.stem for path in DIRECTORY.glob("*.yaml"))
     assert {"bert_tiny", "bert_mini", "bert_small", "bert_medium", "bert_base", "bert_large"} <= set(names)
     assert {"encoder_tiny", "encoder_demo", "encoder_demo_full", "encoder_base", "encoder_large"} <= set(names)
+    assert {"mass_tiny", "mass_base", "mass_big"} <= set(names)  # test_seq2seq.py reads these
     for name in names:
-        assert read(name).architecture == ("bert" if name.startswith("bert") else "modernbert")
+        if not name.startswith("mass_"):
+            assert read(name).architecture == ("bert" if name.startswith("bert") else "modernbert")
 
 
 SIZES = {  # as BertModel counts its parameters, and as table 1 of Turc et al. 2019 does (in millions, with the heads)

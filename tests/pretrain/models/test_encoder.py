@@ -9,8 +9,8 @@ import torch
 from conf.errors import InputError
 from pretrain.data.batching import from_rows, pad_sequences
 from pretrain.models.encoder import Encoder, padded_vocab_size
-from pretrain.models.layers import RotaryPositions
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.positions import RotaryPositions
 
 SEQUENCES = [[2, 11, 12, 13, 3], [2, 21, 3], [2, 31, 32, 33, 34, 35, 3], [2, 41, 3]]
 

@@ -70,7 +70,7 @@ def test_evaluation_and_no_grad_compute_every_layer_once(forms, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("checkpoint was called")
 
-    monkeypatch.setattr("pretrain.models.encoder.checkpoint", never)
+    monkeypatch.setattr("pretrain.models.layers.checkpoint", never)
     model = MaskedLanguageModel(forms["modern"], 75)
     model.encoder.activation_checkpointing = True
     batch = (*pad_sequences(SEQUENCES, 0)[:3], TARGETS)

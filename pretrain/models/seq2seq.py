@@ -1,0 +1,246 @@
+"""The encoder-decoder: token ids of packed pairs -> the decoder's states and logits. No loss is known here.
+
+Source and target are two batches of flat tokens with a layout each; sequence i of the decoder reads sequence i of the
+encoder and no other.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from conf.errors import InputError
+from pretrain.models.attention import AttentionLayout, Kernel, choose_kernel, prepare_cross_mask, prepare_mask
+from pretrain.models.config import Seq2SeqConfig
+from pretrain.models.encoder import padded_vocab_size
+from pretrain.models.initialization import initialize
+from pretrain.models.layers import (
+    DecoderLayer,
+    EncoderLayer,
+    Seq2SeqEmbeddings,
+    layer_norm,
+    require_positions,
+    run_layer,
+    working_dtype,
+)
+
+
+class _Stack(nn.Module):
+    """What the two sides have in common: embeddings, layers, and in the pre-norm form a last LayerNorm.
+
+    `activation_checkpointing` (off until it is set) is that of `encoder.Encoder`.
+    """
+
+    def __init__(self, config: Seq2SeqConfig, embeddings: Seq2SeqEmbeddings, layers: list[EncoderLayer]) -> None:
+        super().__init__()
+        self.config = config
+        self.activation_checkpointing = False
+        self.embeddings = embeddings
+        self.layers = nn.ModuleList(layers)
+        self.final_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
+        initialize(self, config)
+
+    def _run(self, hidden: Tensor, *inputs: object, output_positions: Tensor | None = None) -> Tensor:
+        """Pass `hidden` and what all layers read through the layers; the last one may give wanted positions only."""
+        recompute = self.activation_checkpointing and self.training and torch.is_grad_enabled()
+        draws = max(self.config.dropout, self.config.attention_dropout) > 0.0
+        last = len(self.layers) - 1
+        for index, layer in enumerate(self.layers):
+            wanted = output_positions if index == last else None
+            hidden = run_layer(layer, hidden, *inputs, wanted, recompute=recompute, draws=draws)
+        normed: Tensor = self.final_norm(hidden)
+        return normed
+
+
+class Seq2SeqEncoder(_Stack):
+    """Tokens that all see each other within their sequence; it owns the token embedding of the whole model."""
+
+    def __init__(self, config: Seq2SeqConfig, padded_vocab_size: int) -> None:
+        layers = [EncoderLayer(config) for _ in range(config.num_encoder_layers)]
+        super().__init__(config, Seq2SeqEmbeddings(config, padded_vocab_size), layers)
+
+    def forward(
+        self, tokens: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None
+    ) -> Tensor:
+        """Token vectors [T, hidden], int64 [T] each -> states [T, hidden]."""
+        hidden = self.embeddings(tokens, position_ids, language_ids)
+        return self._run(hidden, layout, None)
+
+
+class Seq2SeqDecoder(_Stack):
+    """Tokens that see those before them in their sequence, and all states of the encoder's sequence."""
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        layers: list[EncoderLayer] = [DecoderLayer(config) for _ in range(config.num_decoder_layers)]
+        super().__init__(config, Seq2SeqEmbeddings(config), layers)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        position_ids: Tensor,
+        layout: AttentionLayout,
+        memory: Tensor,
+        memory_layout: AttentionLayout,
+        language_ids: Tensor | None,
+        hidden_keys: Tensor | None,
+        output_positions: Tensor | None,
+    ) -> Tensor:
+        """Token vectors [D, hidden], int64 [D] each, `memory` [T, hidden] -> states [D or C, hidden]."""
+        hidden = self.embeddings(tokens, position_ids, language_ids)
+        return self._run(hidden, layout, memory, memory_layout, hidden_keys, output_positions=output_positions)
+
+
+class OutputBias(nn.Module):
+    """The bias of the output layer, whose matrix is the token embedding: a number a token of the padded vocabulary."""
+
+    def __init__(self, padded_vocab_size: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(padded_vocab_size))
+
+
+class Seq2SeqModel(nn.Module):
+    """Encoder and decoder with one token embedding, which is the output matrix as well (`config.Seq2SeqConfig`).
+
+    Positions and layouts are given with the tokens, so a decoder's tokens may keep the positions they have elsewhere
+    (MASS predicts a fragment at its original ones) and leave out the tokens between.
+
+    Weights are initialised (`initialization.py`) from torch's global generator: seed it before. Raises InputError if
+    `vocab_size` is below 1.
+    """
+
+    def __init__(self, config: Seq2SeqConfig, vocab_size: int) -> None:
+        super().__init__()
+        if vocab_size < 1:
+            raise InputError(f"vocab_size must be at least 1, but is {vocab_size}")
+        self.config, self.vocab_size = config, vocab_size
+        self.encoder = Seq2SeqEncoder(config, padded_vocab_size(vocab_size))
+        self.decoder = Seq2SeqDecoder(config)
+        self.head = OutputBias(padded_vocab_size(vocab_size))
+        with torch.no_grad():
+            self._token.weight[vocab_size:] = 0.0
+
+    @property
+    def _token(self) -> nn.Embedding:
+        assert self.encoder.embeddings.token is not None  # the encoder's side has the table
+        return self.encoder.embeddings.token
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        layout: AttentionLayout,
+        decoder_input_ids: Tensor,
+        decoder_position_ids: Tensor,
+        decoder_layout: AttentionLayout,
+        target_positions: Tensor,
+        *,
+        language_ids: Tensor | None = None,
+        decoder_language_ids: Tensor | None = None,
+        hidden_keys: Tensor | None = None,
+    ) -> Tensor:
+        """As `target_states`, and the output layer on it: logits [C, vocab_size] at the target positions."""
+        states = self.target_states(
+            input_ids,
+            position_ids,
+            layout,
+            decoder_input_ids,
+            decoder_position_ids,
+            decoder_layout,
+            target_positions,
+            language_ids=language_ids,
+            decoder_language_ids=decoder_language_ids,
+            hidden_keys=hidden_keys,
+        )
+        return self.logits(states)
+
+    def target_states(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        layout: AttentionLayout,
+        decoder_input_ids: Tensor,
+        decoder_position_ids: Tensor,
+        decoder_layout: AttentionLayout,
+        target_positions: Tensor,
+        *,
+        language_ids: Tensor | None = None,
+        decoder_language_ids: Tensor | None = None,
+        hidden_keys: Tensor | None = None,
+    ) -> Tensor:
+        """The decoder's final states at `target_positions`, int64 [C]: [C, hidden], for `logits` or a loss in pieces.
+
+        The encoder's tokens, positions and languages are int64 [T], the decoder's int64 [D]. Sequence i of
+        `decoder_layout` reads sequence i of `layout`; it may be empty. `hidden_keys` bool [T]: True for an encoder
+        token that the decoder does not see. Ids of languages are needed where the model has languages, and not used
+        elsewhere.
+        """
+        memory = self.encode(input_ids, position_ids, layout, language_ids)
+        return self.decode(
+            decoder_input_ids,
+            decoder_position_ids,
+            decoder_layout,
+            memory,
+            layout,
+            language_ids=decoder_language_ids,
+            hidden_keys=hidden_keys,
+            output_positions=target_positions,
+        )
+
+    def encode(
+        self, input_ids: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None = None
+    ) -> Tensor:
+        """int64 [T] each -> the encoder's states [T, hidden].
+
+        Raises InputError if a sequence may be longer than max_positions, or without ids of languages that are needed.
+        """
+        require_positions(layout, self.config.max_positions)
+        tokens = self._token(input_ids)
+        prepare_mask(layout, len(input_ids), *self._kernel(input_ids.device, hides_keys=False), False, None)
+        states: Tensor = self.encoder(tokens, position_ids, layout, language_ids)
+        return states
+
+    def decode(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        layout: AttentionLayout,
+        memory: Tensor,
+        memory_layout: AttentionLayout,
+        *,
+        language_ids: Tensor | None = None,
+        hidden_keys: Tensor | None = None,
+        output_positions: Tensor | None = None,
+    ) -> Tensor:
+        """The decoder's int64 [D] each and the encoder's states [T, hidden] -> states [D, hidden].
+
+        With `output_positions` int64 [C] only these, [C, hidden]. `hidden_keys` bool [T] as in `target_states`. Raises
+        InputError as `encode` does.
+        """
+        require_positions(layout, self.config.max_positions)
+        tokens = self._token(input_ids)
+        # What the layers share is made before them: a layer that is compiled or computed twice must change nothing.
+        length, device = len(input_ids), input_ids.device
+        prepare_mask(layout, length, *self._kernel(device, hides_keys=False), True, None)
+        kernel, dtype = self._kernel(device, hides_keys=hidden_keys is not None)
+        prepare_cross_mask(layout, length, memory_layout, len(memory), hidden_keys, kernel, dtype)
+        states: Tensor = self.decoder(
+            tokens, position_ids, layout, memory, memory_layout, language_ids, hidden_keys, output_positions
+        )
+        return states
+
+    def logits(self, states: Tensor) -> Tensor:
+        """[C, hidden] -> [C, vocab_size]; the rows that pad the vocabulary are cut off."""
+        logits = F.linear(states, self._token.weight, self.head.bias)
+        return logits[:, : self.vocab_size] if logits.shape[1] != self.vocab_size else logits
+
+    def _kernel(self, device: torch.device, hides_keys: bool) -> tuple[Kernel, torch.dtype]:
+        """The kernel that attention will use, and the type of queries and keys there."""
+        dtype = working_dtype(self._token.weight, device)
+        dropout_p = self.config.attention_dropout if self.training else 0.0
+        return choose_kernel(self.config.attention_kernel, device, dtype, dropout_p, hides_keys), dtype
+
+    def num_parameters(self) -> int:
+        """Trained numbers, without the rows that pad the vocabulary and counting the tied matrix once."""
+        padding = (self.head.bias.numel() - self.vocab_size) * (self.config.hidden_size + 1)
+        return sum(parameter.numel() for parameter in self.parameters()) - padding
