@@ -16,8 +16,8 @@ from rich.text import Text
 
 from conf.progress import duration
 from pretrain.batch_shape import BatchShape
-from pretrain.estimates import forward_flops_per_token, memory_per_rank, tokens_per_second
-from pretrain.models.config import EncoderConfig
+from pretrain.estimates import memory_per_rank, tokens_per_second
+from pretrain.models.config import ModelConfig
 from pretrain.optim.groups import describe_groups, folded_names
 
 MFUS = (0.2, 0.3, 0.4, 0.5, 0.6)
@@ -31,7 +31,7 @@ class Plan:
     length"; `shapes` and `shares` (of the budget) go with them. `peak_flops` is that of one rank.
     """
 
-    architecture: EncoderConfig
+    architecture: ModelConfig
     vocab_size: int
     optimizer: torch.optim.Optimizer
     optimizer_states: float
@@ -107,7 +107,7 @@ def _memory(plan: Plan) -> Section:
 def _flops(plan: Plan) -> Section:
     rows = []
     for stage, shape in zip(plan.stages, plan.shapes, strict=True):
-        forward = forward_flops_per_token(plan.architecture, plan.vocab_size, **shape.arguments())
+        forward = shape.forward_flops_per_token(plan.architecture, plan.vocab_size)
         parts = [f"{part} {share / sum(forward.values()):.0%}" for part, share in forward.items() if share]
         training = shape.flops_per_token(plan.architecture, plan.vocab_size)
         rows.append([str(stage.get("stage", "")), f"{sum(forward.values()):.4g}", f"{training:.4g}", ", ".join(parts)])

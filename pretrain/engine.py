@@ -21,6 +21,7 @@ from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import import_deepspeed
 from pretrain.engine_state import FullState, StateOfStage
 from pretrain.loss_scale import LossScale
+from pretrain.models.attention import AttentionLayout
 from pretrain.ranks import Ranks
 
 LossFunction = Callable[[nn.Module, Batch], dict[str, torch.Tensor]]
@@ -58,7 +59,9 @@ class _LossModule(nn.Module):
         """Return the sum of factor * loss, None without factors, and the losses by name (detached)."""
         compute = self._loss if self._compiled is None or self._looks_first else self._compiled
         if compute is self._compiled:
-            batch.layout.for_compiled_code()
+            for part in vars(batch).values():
+                if isinstance(part, AttentionLayout):  # one, or one for each side of an encoder-decoder
+                    part.for_compiled_code()
         with torch.autocast(self._device_type, dtype=self._type, enabled=self._type is not None):
             losses = compute(self.model, batch)
         self._looks_first = False

@@ -1,14 +1,14 @@
 """What a run will cost, before it runs: FLOPs per token, memory of a rank, tokens per second. Pure arithmetic.
 
-Knows the shape of our encoders and nothing of a device, a process group or DeepSpeed; `peak_flops.py` says what a
+Knows the shape of our models and nothing of a device, a process group or DeepSpeed; `peak_flops.py` says what a
 device can do. Must not import torch.distributed or deepspeed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from conf.errors import InputError
-from pretrain.models.config import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.models.encoder import padded_vocab_size
 
 FP32, HALF = 4, 2  # bytes
@@ -77,6 +77,63 @@ def forward_flops_per_token(
     }
 
 
+def seq2seq_forward_flops_per_token(
+    config: Seq2SeqConfig,
+    vocab_size: int,
+    *,
+    sequence_lengths: Sequence[float],
+    decoder_lengths: Sequence[float],
+    target_share: float,
+) -> dict[str, float]:
+    """Return the FLOPs of matrix products in one forward pass, per token of the ENCODER, by part of the model.
+
+    `sequence_lengths` and `decoder_lengths` are those of the same pairs; a decoder's may be 0. Counted as in
+    `forward_flops_per_token`, with r decoder tokens per encoder token, of which `target_share` (of the encoder's
+    tokens) are predicted:
+
+    - encoder: every layer 8 h^2 (projections), 4 k h (attention; k the keys a token sees) and the MLP, 4 h f (gated 6);
+    - decoder: the same at r tokens with the keys of a causal one; the MLP of the last layer at the predicted ones only;
+    - cross-attention: every layer 2 r h^2 (queries), 4 h^2 (keys and values), 4 c h (c: encoder tokens that the decoder
+      tokens of an encoder token see together) and 2 r h^2 (output; the last layer at the predicted tokens only);
+    - head: 2 h V at the predicted tokens.
+
+    Raises InputError for a share below 0 or lengths that are no pairs.
+    """
+    if target_share < 0.0:
+        raise InputError(f"target_share is a share of the encoder's tokens, 0 or more, but is {target_share}.")
+    if len(sequence_lengths) != len(decoder_lengths) or not any(decoder_lengths):
+        raise InputError(
+            "FLOPs of pairs need as many lengths on both sides and a decoder token, but got "
+            f"{len(sequence_lengths)} and {len(decoder_lengths)} lengths."
+        )
+    hidden, width = config.hidden_size, config.intermediate_size
+    mlp = (6.0 if config.activation == "geglu" else 4.0) * hidden * width
+    layers, tokens = config.num_decoder_layers, sum(sequence_lengths)
+    share = sum(decoder_lengths) / tokens
+    wanted = min(share, target_share)
+    own = share * seen_keys([length for length in decoder_lengths if length], causal=True)
+    crossed = sum(n * m for n, m in zip(sequence_lengths, decoder_lengths, strict=True)) / tokens
+    encoder_layer = 8.0 * hidden**2 + 4.0 * seen_keys(sequence_lengths) * hidden + mlp
+    whole = (layers - 1) * share + wanted
+    return {
+        "encoder": config.num_encoder_layers * encoder_layer,
+        "decoder": layers * (8.0 * share * hidden**2 + 4.0 * own * hidden) + whole * mlp,
+        "cross-attention": layers * ((2.0 * share + 4.0) * hidden**2 + 4.0 * crossed * hidden)
+        + whole * 2.0 * hidden**2,
+        "head": target_share * 2.0 * hidden * padded_vocab_size(vocab_size),
+    }
+
+
+def training_flops(forward: Mapping[str, float]) -> float:
+    """Return the FLOPs of forward and backward pass: three times those of the forward pass, given by part.
+
+    The backward pass has two products for each one of the forward pass (for the input's and for the weight's
+    gradient). What activation checkpointing or a kernel computes a second time is no progress and is not counted: this
+    is the numerator of an MFU.
+    """
+    return 3.0 * sum(forward.values())
+
+
 def training_flops_per_token(
     config: EncoderConfig,
     vocab_size: int,
@@ -85,12 +142,7 @@ def training_flops_per_token(
     target_share: float,
     sentence_share: float = 0.0,
 ) -> float:
-    """Return the FLOPs of forward and backward pass per token: three times `forward_flops_per_token`.
-
-    The backward pass has two products for each one of the forward pass (for the input's and for the weight's
-    gradient). What activation checkpointing or a kernel computes a second time is no progress and is not counted: this
-    is the numerator of an MFU.
-    """
+    """Return the FLOPs of forward and backward pass per token of an encoder: its `training_flops`."""
     forward = forward_flops_per_token(
         config,
         vocab_size,
@@ -98,7 +150,7 @@ def training_flops_per_token(
         target_share=target_share,
         sentence_share=sentence_share,
     )
-    return 3.0 * sum(forward.values())
+    return training_flops(forward)
 
 
 def memory_per_rank(

@@ -16,6 +16,7 @@ from conf.errors import InputError
 
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _EMBEDDINGS = re.compile(r"(?:^|\.)embeddings\.")
+_TOKENS = re.compile(r"(?:^|\.)embeddings\.token\.")
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
@@ -28,8 +29,10 @@ def parameter_groups(
     one dimension, never do. Rate: what follows the last layer (final norm, pooler, heads) learns at `lr`, the layer n
     steps below it at lr * layer_decay ** n, and the embeddings below the first layer (Clark et al. 2020, ELECTRA;
     counted as in BEiT, Bao et al. 2022, whose top layer is one step below the head). An output matrix that is tied to
-    the embedding is the embedding. Groups come in order of falling rate, decayed before not decayed, so the first
-    group's rate is `lr`; empty groups are left out (ZeRO refuses them).
+    the embedding is the embedding. Encoder and decoder of one model count each for itself, since the top layers of both
+    are what the decoder's last layer reads; a token embedding that they share is below the taller one. Groups come in
+    order of falling rate, decayed before not decayed, so the first group's rate is `lr`; empty groups are left out
+    (ZeRO refuses them).
 
     Raises InputError for a `layer_decay` outside (0, 1], or below 1 for a model without `embeddings` and `layers`.
     """
@@ -56,18 +59,27 @@ def parameter_groups(
 
 def _depths(names: list[str]) -> list[int]:
     """How many steps below the head each parameter lies: 0 for the head, 1 for the last layer, most for embeddings."""
-    layers = [int(found[1]) if (found := _LAYER.search(name)) else None for name in names]
-    known = [layer for layer in layers if layer is not None]
-    if not known or not any(_EMBEDDINGS.search(name) for name in names):
+    layers = {name: (name[: found.start()], int(found[1])) for name in names if (found := _LAYER.search(name))}
+    if not layers or not any(_EMBEDDINGS.search(name) for name in names):
         raise InputError(
             "optimizer.layer_decay needs a model whose parameters are named 'embeddings.' and 'layers.<number>.', but "
             f"this one has {', '.join(names[:3])} ...: set optimizer.layer_decay=1."
         )
-    count = max(known) + 1
-    return [
-        count - layer if layer is not None else count + 1 if _EMBEDDINGS.search(name) else 0
-        for name, layer in zip(names, layers, strict=True)
-    ]
+    heights: dict[str, int] = {}  # of each stack, by what stands before 'layers' in its parameters' names
+    for stack, layer in layers.values():
+        heights[stack] = max(heights.get(stack, 0), layer + 1)
+
+    def depth(name: str) -> int:
+        if name in layers:
+            stack, layer = layers[name]
+            return heights[stack] - layer
+        found = _EMBEDDINGS.search(name)
+        if found is None:
+            return 0
+        own = max(heights.values()) if _TOKENS.search(name) else heights.get(name[: found.start()])
+        return 1 + (own if own is not None else max(heights.values()))
+
+    return [depth(name) for name in names]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,15 @@
+from dataclasses import dataclass, replace
+
 import pytest
 
+from conf.errors import InputError
 from pretrain.batch_shape import batch_shape
-from pretrain.models.encoder import EncoderConfig
+from pretrain.data.batching import Batch
+from pretrain.estimates import seq2seq_forward_flops_per_token
+from pretrain.models.attention import AttentionLayout
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from tests.integration import parity_cases
+from tests.pretrain.models.pairs import side
 
 CONFIG = EncoderConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_size=48)
 
@@ -13,3 +20,39 @@ def test_the_shape_of_a_batch_has_its_sequences_and_its_share_of_targets():
     assert sum(shape.sequence_lengths) == 2 * made.batch.input_ids.numel()
     assert shape.target_share == pytest.approx(made.counts["masked_lm"] / made.tokens)
     assert shape.sentence_share == 0.0 and shape.flops_per_token(CONFIG, 200) > 0
+
+
+@dataclass
+class TwoSided(Batch):
+    """A batch with a decoder's side, as objectives for an encoder-decoder make them."""
+
+    decoder_layout: AttentionLayout | None = None
+
+
+def two_sided():
+    made = parity_cases.micro_batch(0, range(4))
+    sources, targets = side([[[5] * 7, [5] * 4]], 12), side([[[5] * 3, []]], 6)
+    batch = TwoSided(**vars(made.batch) | {"layout": sources.layout}, decoder_layout=targets.layout)
+    return replace(made, batch=batch, counts={"mass": 3.0}, tokens=11)
+
+
+def test_the_shape_of_pairs_has_both_sides():
+    config = Seq2SeqConfig(32, 2, 2, 2, 48)
+    shape = batch_shape([two_sided()] * 2, ("mass",))
+    assert shape.sequence_lengths == [7, 4, 1] * 2 and shape.decoder_lengths == [3, 0, 3] * 2
+    assert shape.target_share == 3 / 11
+    lengths = {"sequence_lengths": shape.sequence_lengths, "decoder_lengths": shape.decoder_lengths}
+    expected = seq2seq_forward_flops_per_token(config, 200, **lengths, target_share=3 / 11)
+    assert shape.forward_flops_per_token(config, 200) == expected
+    assert shape.flops_per_token(config, 200) == 3 * sum(expected.values())
+
+
+def test_batches_of_another_kind_than_the_model_are_refused():
+    pairs, rows = (
+        batch_shape([two_sided()], ("mass",)),
+        batch_shape([parity_cases.micro_batch(0, range(4))], ("masked_lm",)),
+    )
+    with pytest.raises(InputError, match="batches with a decoder's side, but the model is an encoder;"):
+        pairs.flops_per_token(CONFIG, 200)
+    with pytest.raises(InputError, match="batches without a decoder's side, but the model is an encoder-decoder;"):
+        rows.flops_per_token(Seq2SeqConfig(32, 2, 2, 2, 48), 200)

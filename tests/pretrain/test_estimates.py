@@ -9,12 +9,15 @@ from pretrain.estimates import (
     forward_flops_per_token,
     memory_per_rank,
     seen_keys,
+    seq2seq_forward_flops_per_token,
     tokens_per_second,
+    training_flops,
     training_flops_per_token,
 )
 from pretrain.models.attention import AttentionLayout
-from pretrain.models.config import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.seq2seq import Seq2SeqModel
 from tests.helpers.ranks import run_on_ranks
 
 BERT = {"norm": "post", "positions": "learned", "activation": "gelu", "biases": True, "token_types": 2}
@@ -62,6 +65,61 @@ def test_sentence_pairs_count_in_the_last_layer_and_their_head():
         sentence_share=ROWS / (ROWS * LENGTH),
     )
     assert ROWS * LENGTH * sum(found.values()) == pytest.approx(forward.get_total_flops(), rel=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "geglu"])
+def test_flops_of_an_encoder_decoder_are_those_that_torch_counts(activation):
+    config = Seq2SeqConfig(16, 3, 2, 2, 40, activation=activation, attention_kernel="matmul")
+    model = Seq2SeqModel(config, 90)
+    source, wide = batch()[:3], 9
+    target, wanted = batch(length=wide)[:3], torch.arange(0, ROWS * wide, 4)
+    with FlopCounterMode(display=False) as forward:
+        logits = model(*source, *target, wanted)
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    tokens = ROWS * LENGTH
+    found = seq2seq_forward_flops_per_token(
+        config,
+        90,
+        sequence_lengths=[LENGTH] * ROWS,
+        decoder_lengths=[wide] * ROWS,
+        target_share=len(wanted) / tokens,
+    )
+    # The kernel computes the half of a causal decoder's pairs that are hidden as well.
+    hidden_pairs = 4 * 16 * ROWS * wide * (wide - 1) / 2 * config.num_decoder_layers
+    assert tokens * sum(found.values()) == pytest.approx(forward.get_total_flops() - hidden_pairs, rel=1e-12)
+    assert backward.get_total_flops() == 2 * forward.get_total_flops()
+    assert training_flops(found) == 3 * sum(found.values())
+
+
+def test_pairs_of_several_lengths_cost_what_each_costs_alone():
+    config = Seq2SeqConfig(16, 3, 2, 2, 40)
+    pairs = [(5, 3), (9, 0), (7, 11)]
+
+    def total(chosen):
+        sources, targets = zip(*chosen, strict=True)
+        found = seq2seq_forward_flops_per_token(
+            config, 90, sequence_lengths=sources, decoder_lengths=targets, target_share=sum(targets) / sum(sources)
+        )
+        return sum(found.values()) * sum(sources)
+
+    assert total(pairs) == pytest.approx(
+        total([(5, 3)]) + total([(7, 11)]) + total([(5, 3), (9, 0)]) - total([(5, 3)]), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"target_share": -0.1}, "target_share is a share"),
+        ({"decoder_lengths": [3]}, "got 2 and 1 lengths"),
+        ({"decoder_lengths": [0, 0]}, "and a decoder token"),
+    ],
+)
+def test_impossible_shapes_of_pairs_are_refused(wrong, message):
+    options = {"sequence_lengths": [5, 6], "decoder_lengths": [2, 3], "target_share": 0.4, **wrong}
+    with pytest.raises(InputError, match=message):
+        seq2seq_forward_flops_per_token(Seq2SeqConfig(16, 3, 2, 2, 40), 90, **options)
 
 
 @given(

@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from conf.errors import InputError
-from pretrain.models.config import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.seq2seq import Seq2SeqModel
 from pretrain.optim.adamw import adamw
 from pretrain.optim.groups import describe_groups, folded_names, parameter_groups
 
@@ -45,6 +46,34 @@ def test_layer_decay_lowers_the_rate_by_one_factor_a_layer_down_to_the_embedding
     assert {value for name, value in rates.items() if "embeddings" in name} == {0.0625}
     assert groups[0]["lr"] == 1.0
     assert len(rates) == len(list(model.parameters())) and len(groups) == 10
+
+
+@pytest.fixture(scope="module")
+def pair_model():
+    return Seq2SeqModel(Seq2SeqConfig(8, 3, 2, 2, 16, norm="pre", languages=["en", "fr"]), 50)
+
+
+def test_weight_decay_is_never_on_biases_and_norms_of_an_encoder_decoder(pair_model):
+    decayed, plain = parameter_groups(pair_model, lr=0.1, weight_decay=0.01)
+    assert all(name.endswith(".bias") or "norm" in name for name in plain["names"])
+    assert not any(name.endswith(".bias") or "norm" in name for name in decayed["names"])
+    assert len(decayed["names"] + plain["names"]) == len(list(pair_model.parameters()))
+
+
+def test_layer_decay_counts_encoder_and_decoder_each_for_itself(pair_model):
+    groups = parameter_groups(pair_model, lr=1.0, weight_decay=0.01, layer_decay=0.5)
+    rates = {name: group["lr"] for group in groups for name in group["names"]}
+    assert len(rates) == len(list(pair_model.parameters()))
+    tops = ("encoder.layers.2.", "decoder.layers.1.")
+    for step in range(2):
+        names = [top.replace(top[-2], str(int(top[-2]) - step)) for top in tops]
+        found = {rate for name, rate in rates.items() if name.startswith(tuple(names))}
+        assert found == {0.5 ** (step + 1)}
+    assert {rate for name, rate in rates.items() if name.startswith("encoder.layers.0.")} == {0.125}
+    # The shared embedding is below the taller side; what only the decoder has is below the decoder's first layer.
+    assert {rate for name, rate in rates.items() if name.startswith("encoder.embeddings.")} == {0.0625}
+    assert {rate for name, rate in rates.items() if name.startswith("decoder.embeddings.")} == {0.125}
+    assert {rates[name] for name in ("head.bias", "encoder.final_norm.weight", "decoder.final_norm.weight")} == {1.0}
 
 
 def test_layer_decay_needs_a_model_with_layers():

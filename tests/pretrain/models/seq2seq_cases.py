@@ -1,0 +1,113 @@
+"""What the ranks of `test_seq2seq_ranks` run: two updates of small encoder-decoders under DeepSpeed.
+
+Must not import pytest: a rank loads it alone.
+"""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from pretrain.deepspeed_options import DeepSpeedOptions
+from pretrain.distributed import Group
+from pretrain.engine import TrainingEngine
+from pretrain.models.attention import AttentionLayout
+from pretrain.models.config import Seq2SeqConfig
+from pretrain.models.seq2seq import Seq2SeqModel
+from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
+from tests.pretrain.models.pairs import sides
+
+SIZES = {"hidden_size": 16, "num_encoder_layers": 2, "num_decoder_layers": 2, "num_heads": 2, "intermediate_size": 16}
+FORMS = {"bart": Seq2SeqConfig(**SIZES), "mbart": Seq2SeqConfig(**SIZES, norm="pre", languages=("en", "fr"))}
+VOCAB, STEPS, RATE, RANKS = 100, 2, 0.1, 2
+
+
+@dataclass
+class PairsOfTokens:
+    """Both sides of a batch, with every real token of the decoder's side a target."""
+
+    input_ids: Tensor
+    position_ids: Tensor
+    layout: AttentionLayout
+    decoder_input_ids: Tensor
+    decoder_position_ids: Tensor
+    decoder_layout: AttentionLayout
+    target_positions: Tensor
+    labels: Tensor
+    languages: Tensor
+
+    def to(self, device: torch.device, non_blocking: bool = False) -> "PairsOfTokens":
+        return PairsOfTokens(
+            *(getattr(self, field.name).to(device, non_blocking=non_blocking) for field in fields(self))
+        )
+
+    def inputs(self) -> tuple[list[Tensor], dict[str, Tensor]]:
+        positional = [getattr(self, field.name) for field in fields(self)[:7]]
+        languages = {
+            "language_ids": self.languages,
+            "decoder_language_ids": 1 - self.languages[: len(self.decoder_input_ids)],
+        }
+        return positional, languages
+
+
+def batch(step: int, rank: int) -> PairsOfTokens:
+    generator = torch.Generator().manual_seed(10 * step + rank)
+    draws = [torch.randint(5, VOCAB, (n,), generator=generator).tolist() for n in (7, 4, 5, 6, 9, 3)]
+    source, target = sides([[(draws[0], draws[1]), (draws[2], draws[3])], [(draws[4], draws[5])]], 14, 12)
+    labels = torch.randint(5, VOCAB, (len(target.real),), generator=generator)
+    return PairsOfTokens(*source.inputs, *target.inputs, target.real, labels, torch.ones_like(source.ids))
+
+
+def loss(model: Seq2SeqModel, given: PairsOfTokens) -> dict[str, Tensor]:
+    positional, languages = given.inputs()
+    states = model.target_states(*positional, **languages)
+    weights = torch.ones(len(given.labels), device=given.labels.device)
+    return {"pairs": linear_cross_entropy(states, *output_layer(model), given.labels, weights)}
+
+
+def model_of(form: str) -> Seq2SeqModel:
+    torch.manual_seed(0)
+    return Seq2SeqModel(FORMS[form], VOCAB)
+
+
+def train_cases(group: Group, cases: list[tuple[str, int, str, bool]]) -> list[dict[str, Tensor]]:
+    """The weights after STEPS updates by plain gradient descent, for (form, ZeRO stage, precision, recomputing)."""
+    found = []
+    for form, stage, precision, recompute in cases:
+        model = model_of(form)
+        engine = TrainingEngine(
+            model,
+            loss,  # type: ignore[arg-type]
+            torch.optim.SGD(model.parameters(), lr=RATE),
+            DeepSpeedOptions(stage=stage, precision=precision, activation_checkpointing=recompute),  # type: ignore[arg-type]
+            group.ranks,
+            micro_batch_size=2,
+            gradient_clipping=0.0,
+        )
+        for step in range(STEPS):
+            made = batch(step, group.ranks.rank)
+            (count,) = group.sum([float(len(made.labels))])
+            engine.train_step([made], counts={"pairs": count}, rate_factor=1.0, seeds=[0])  # type: ignore[list-item]
+        assert model.encoder.activation_checkpointing is model.decoder.activation_checkpointing is recompute
+        found.append(engine.full_state().weights)
+        engine.close()
+    return found
+
+
+def train_plainly(form: str) -> dict[str, Tensor]:
+    """The same by torch alone, with logits and torch's own loss."""
+    model = model_of(form)
+    for step in range(STEPS):
+        batches = [batch(step, rank) for rank in range(RANKS)]
+        total = torch.zeros(())
+        for given in batches:
+            positional, languages = given.inputs()
+            logits = model(*positional, **languages)
+            total = total + torch.nn.functional.cross_entropy(logits, given.labels, reduction="sum")
+        model.zero_grad()
+        (total / sum(len(given.labels) for given in batches)).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                assert parameter.grad is not None
+                parameter -= RATE * parameter.grad
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
