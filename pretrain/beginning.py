@@ -22,8 +22,8 @@ from pretrain.checkpoints import Checkpoint, CheckpointFolder, RunState
 from pretrain.distributed import Group
 from pretrain.engine_state import FullState
 from pretrain.models.adopt import adopt_weights
+from pretrain.models.language_model import LanguageModel
 from pretrain.models.load import load_model
-from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.resize import resize_optimizer_state, resize_weights
 
 logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ def _fork(
 
 def _initialize_from(model: nn.Module, path: str, shards: Path, seed: int, group: Group) -> None:
     """Start from the weights of another run or of a Hugging Face folder; heads and tokens it lacks start fresh."""
-    assert isinstance(model, MaskedLanguageModel)  # as every objective builds it
+    assert isinstance(model, LanguageModel)  # as every objective builds it
     loaded = load_model(path)
     _grows(loaded.tokenizer_path, shards, path)
     for note in adopt_weights(model, loaded.model, path, seed):

@@ -20,6 +20,7 @@ from conf.files import directory_lock, fsync_directory, prepare_output_directory
 from conf.provenance import write_provenance
 
 if TYPE_CHECKING:
+    from pretrain.models.language_model import LanguageModel
     from pretrain.models.load import LoadedModel
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ class ExportOptions:
     checkpoint: str = MISSING
     output: str = MISSING
     average: int | list[str] | None = None
+    source_language: str | None = None
+    target_language: str | None = None
     verify: bool = True
     tolerance: float = 1e-5
 
@@ -52,7 +55,7 @@ def export(config: DictConfig) -> float | None:
     Raises InputError if the checkpoint (or one to average) cannot be loaded, no Hugging Face class holds it, `output`
     is taken, cannot be written or is being written by another run, or transformers does not compute the same.
     """
-    from pretrain.models.huggingface import export_folder, largest_difference
+    from pretrain.models.huggingface import Direction, export_folder, largest_difference
 
     if config.tolerance <= 0:
         raise InputError(f"option 'tolerance' must be above 0, but is {config.tolerance}")
@@ -67,8 +70,9 @@ def export(config: DictConfig) -> float | None:
         try:
             staging = workplace / "folder"
             shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
-            export_folder(loaded.model, loaded.tokenizer_path, staging)
-            difference = largest_difference(loaded.model, staging) if config.verify else None
+            direction = Direction(config.source_language, config.target_language)
+            export_folder(loaded.model, loaded.tokenizer_path, staging, direction)
+            difference = largest_difference(loaded.model, staging, direction) if config.verify else None
             # Written so that NaN, which is neither above nor below, does not pass.
             if difference is not None and not difference <= config.tolerance:
                 raise InputError(
@@ -82,7 +86,7 @@ def export(config: DictConfig) -> float | None:
     return difference
 
 
-def _load(config: DictConfig) -> tuple[LoadedModel, dict[str, str]]:
+def _load(config: DictConfig) -> tuple[LoadedModel[LanguageModel], dict[str, str]]:
     """Load the model, averaged where asked for; return it and name -> hash of the weights it is made of."""
     from pretrain.averaging import average_weights, checkpoints_to_average
     from pretrain.checkpoints import WEIGHTS as WEIGHTS_OF_RUN

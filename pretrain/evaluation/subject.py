@@ -10,7 +10,7 @@ from conf.errors import InputError
 from pipeline.tokenizer import tokenizer_hash
 from pretrain.evaluation.runs import hash_of
 from pretrain.evaluation.scores import ModelName
-from pretrain.models.load import LoadedModel, load_model, random_like
+from pretrain.models.load import LoadedModel, load_masked_language_model, random_like
 from pretrain.models.masked_lm import MaskedLanguageModel
 
 
@@ -85,5 +85,5 @@ def read_subject(checkpoint: str, seeds: list[int], initialisations: list[int]) 
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(checkpoint: str) -> LoadedModel:
-    return load_model(checkpoint)
+def _loaded(checkpoint: str) -> LoadedModel[MaskedLanguageModel]:
+    return load_masked_language_model(checkpoint)

@@ -1,4 +1,4 @@
-"""Models on flat, packed tokens: attention, encoder, heads, and their way to and from Hugging Face folders.
+"""Models on flat, packed tokens: attention, encoder, encoder-decoder, heads, and their way to and from Hugging Face.
 
 Nothing here knows of data sets, objectives, optimisers or DeepSpeed.
 """

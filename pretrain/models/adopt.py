@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from conf.errors import InputError
-from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.language_model import LanguageModel
 from pretrain.models.resize import resize_weights
 
 # The parts that only a sentence loss trains: a model has them or not by its objective.
@@ -17,7 +17,7 @@ _SENTENCE_PARTS = ("encoder.pooler.", "sentence_head.")
 
 
 @torch.no_grad()
-def adopt_weights(model: MaskedLanguageModel, source: MaskedLanguageModel, where: str, seed: int) -> list[str]:
+def adopt_weights(model: LanguageModel, source: LanguageModel, where: str, seed: int) -> list[str]:
     """Copy the weights of `source` (loaded from `where`) into `model`; return sentences for the log on what differs.
 
     A sentence head that only `model` has keeps its fresh weights, one that only `source` has is not used. Where the

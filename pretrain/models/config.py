@@ -265,3 +265,12 @@ def _check_options(
             f"{config.num_heads}"
         )
     check_dropout(config.attention_kernel, config.attention_dropout)
+
+
+def require_encoder(config: ModelConfig, objective: str) -> None:
+    """Raise InputError if the model is no encoder, which is what `objective` trains."""
+    if not isinstance(config, EncoderConfig):
+        raise InputError(
+            f"{objective} needs an encoder, but the model is an encoder-decoder; choose a model such as "
+            "model=encoder_base, or an objective for pairs"
+        )

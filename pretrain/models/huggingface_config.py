@@ -109,7 +109,10 @@ def config_from_huggingface(raw: Mapping[str, Any], where: str) -> tuple[Encoder
             return _modern_config(raw, where), int(raw["vocab_size"])
     except KeyError as error:
         raise InputError(f"'{where}' lacks the field {error}, without which the model's shape is unknown") from error
-    raise InputError(f"'{where}' has model_type {kind!r}, but only 'bert', 'roberta' and 'modernbert' can be imported")
+    raise InputError(
+        f"'{where}' has model_type {kind!r}, but only 'bert', 'roberta', 'modernbert', 'bart' and 'mbart' can be "
+        "imported"
+    )
 
 
 def _require(raw: Mapping[str, Any], where: str, expected: Mapping[str, Any]) -> None:

@@ -14,6 +14,9 @@ from conf.errors import InputError
 from pretrain.models.encoder import EncoderConfig, padded_vocab_size
 from pretrain.models.huggingface_config import check_exportable
 
+# (our name, their names): several of theirs are stacked along the first axis in ours.
+Pairs = list[tuple[str, tuple[str, ...]]]
+
 # Rows of these beyond the vocabulary are padding, which Hugging Face models do not have.
 _PADDED = ("encoder.embeddings.token.weight", "head.bias")
 _HEAD_PREFIX = "head."
@@ -27,29 +30,29 @@ _SENTENCE_MODULES = (
 )
 
 
-def _pairs(config: EncoderConfig) -> list[tuple[str, tuple[str, ...]]]:
-    """(our name, their names): several of theirs are stacked along the first axis in ours."""
+def _pairs(config: EncoderConfig) -> Pairs:
     if config.architecture != "bert":
         return _modern_pairs(config)
-    sentence = [pair for ours, theirs in _SENTENCE_MODULES for pair in _with_bias((ours, (theirs,)), bias=True)]
+    sentence = [pair for ours, theirs in _SENTENCE_MODULES for pair in with_bias((ours, (theirs,)), bias=True)]
     return _bert_pairs(config) + (sentence if config.pooler else [])
 
 
-def _with_bias(module: tuple[str, tuple[str, ...]], bias: bool) -> list[tuple[str, tuple[str, ...]]]:
+def with_bias(module: tuple[str, tuple[str, ...]], bias: bool) -> Pairs:
+    """Names of a module, ours and theirs -> those of its weight and, with `bias`, of its bias."""
     ours, theirs = module
     kinds = ("weight", "bias") if bias else ("weight",)
     return [(f"{ours}.{kind}", tuple(f"{name}.{kind}" for name in theirs)) for kind in kinds]
 
 
-def _bert_pairs(config: EncoderConfig) -> list[tuple[str, tuple[str, ...]]]:
+def _bert_pairs(config: EncoderConfig) -> Pairs:
     table = "bert.embeddings"
-    pairs: list[tuple[str, tuple[str, ...]]] = [
+    pairs: Pairs = [
         ("encoder.embeddings.token.weight", (f"{table}.word_embeddings.weight",)),
         ("encoder.embeddings.position.weight", (f"{table}.position_embeddings.weight",)),
     ]
     if config.token_types:
         pairs.append(("encoder.embeddings.token_type.weight", (f"{table}.token_type_embeddings.weight",)))
-    modules: list[tuple[str, tuple[str, ...]]] = [("encoder.embeddings.norm", (f"{table}.LayerNorm",))]
+    modules: Pairs = [("encoder.embeddings.norm", (f"{table}.LayerNorm",))]
     for index in range(config.num_layers):
         ours, theirs = f"encoder.layers.{index}", f"bert.encoder.layer.{index}"
         modules += [
@@ -65,12 +68,12 @@ def _bert_pairs(config: EncoderConfig) -> list[tuple[str, tuple[str, ...]]]:
         ("head.norm", ("cls.predictions.transform.LayerNorm",)),
     ]
     for module in modules:
-        pairs += _with_bias(module, bias=True)
+        pairs += with_bias(module, bias=True)
     return [*pairs, ("head.bias", ("cls.predictions.bias",))]
 
 
-def _modern_pairs(config: EncoderConfig) -> list[tuple[str, tuple[str, ...]]]:
-    modules: list[tuple[str, tuple[str, ...]]] = [("encoder.embeddings.norm", ("model.embeddings.norm",))]
+def _modern_pairs(config: EncoderConfig) -> Pairs:
+    modules: Pairs = [("encoder.embeddings.norm", ("model.embeddings.norm",))]
     for index in range(config.num_layers):
         ours, theirs = f"encoder.layers.{index}", f"model.layers.{index}"
         modules += [(f"{ours}.attention_norm", (f"{theirs}.attn_norm",))] if index else []
@@ -86,12 +89,45 @@ def _modern_pairs(config: EncoderConfig) -> list[tuple[str, tuple[str, ...]]]:
         ("head.dense", ("head.dense",)),
         ("head.norm", ("head.norm",)),
     ]
-    pairs: list[tuple[str, tuple[str, ...]]] = [
-        ("encoder.embeddings.token.weight", ("model.embeddings.tok_embeddings.weight",))
-    ]
+    pairs: Pairs = [("encoder.embeddings.token.weight", ("model.embeddings.tok_embeddings.weight",))]
     for module in modules:
-        pairs += _with_bias(module, config.biases)
+        pairs += with_bias(module, config.biases)
     return [*pairs, ("head.bias", ("decoder.bias",))]
+
+
+def to_their_names(state: Mapping[str, Tensor], pairs: Pairs, vocab_size: int) -> dict[str, Tensor]:
+    """Our tensors -> theirs, fp32 copies on the CPU, without the rows that pad the vocabulary."""
+    tensors: dict[str, Tensor] = {}
+    for ours, theirs in pairs:
+        tensor = state[ours].detach().to("cpu", torch.float32)
+        if ours in _PADDED:
+            tensor = tensor[:vocab_size]
+        for name, part in zip(theirs, tensor.chunk(len(theirs)), strict=True):
+            tensors[name] = part.clone(memory_format=torch.contiguous_format)
+    return tensors
+
+
+def to_our_names(tensors: Mapping[str, Tensor], pairs: Pairs, vocab_size: int, where: str) -> dict[str, Tensor]:
+    """Their tensors -> ours, fp32, the vocabulary padded with zero rows as our models have them.
+
+    Raises InputError, naming `where` and the tensor, for one that is missing or not of `vocab_size`.
+    """
+    state: dict[str, Tensor] = {}
+    for ours, theirs in pairs:
+        absent = [name for name in theirs if name not in tensors]
+        if absent:
+            raise InputError(f"the weights in '{where}' lack '{absent[0]}', which their config.json calls for")
+        tensor = torch.cat([tensors[name].to(torch.float32) for name in theirs])
+        if ours in _PADDED:
+            if len(tensor) != vocab_size:
+                raise InputError(
+                    f"the weights in '{where}' have {len(tensor)} rows in '{theirs[0]}', but their config.json has "
+                    f"vocab_size {vocab_size}"
+                )
+            padding = torch.zeros(padded_vocab_size(vocab_size) - vocab_size, *tensor.shape[1:])
+            tensor = torch.cat([tensor, padding])
+        state[ours] = tensor
+    return state
 
 
 def to_huggingface(state: Mapping[str, Tensor], config: EncoderConfig, vocab_size: int) -> dict[str, Tensor]:
@@ -101,13 +137,7 @@ def to_huggingface(state: Mapping[str, Tensor], config: EncoderConfig, vocab_siz
     Raises InputError if no class of theirs holds the form.
     """
     check_exportable(config)
-    tensors: dict[str, Tensor] = {}
-    for ours, theirs in _pairs(config):
-        tensor = state[ours].detach().to("cpu", torch.float32)
-        if ours in _PADDED:
-            tensor = tensor[:vocab_size]
-        for name, part in zip(theirs, tensor.chunk(len(theirs)), strict=True):
-            tensors[name] = part.clone(memory_format=torch.contiguous_format)
+    tensors = to_their_names(state, _pairs(config), vocab_size)
     if config.architecture == "bert" and not config.token_types:
         # RoBERTa-style models have no token types; BERT's class always adds one, so it adds nothing.
         tensors["bert.embeddings.token_type_embeddings.weight"] = torch.zeros(1, config.hidden_size)
@@ -128,25 +158,9 @@ def from_huggingface(
     pairs = _pairs(config)
     head_names = [name for ours, theirs in pairs if ours.startswith(_HEAD_PREFIX) for name in theirs]
     has_head = any(name in renamed for name in head_names)
-    state: dict[str, Tensor] = {}
-    used: set[str] = set()
-    for ours, theirs in pairs:
-        if ours.startswith(_HEAD_PREFIX) and not has_head:
-            continue
-        absent = [name for name in theirs if name not in renamed]
-        if absent:
-            raise InputError(f"the weights in '{where}' lack '{absent[0]}', which their config.json calls for")
-        used.update(theirs)
-        tensor = torch.cat([renamed[name].to(torch.float32) for name in theirs])
-        if ours in _PADDED:
-            if len(tensor) != vocab_size:
-                raise InputError(
-                    f"the weights in '{where}' have {len(tensor)} rows in '{theirs[0]}', but their config.json has "
-                    f"vocab_size {vocab_size}"
-                )
-            padding = torch.zeros(padded_vocab_size(vocab_size) - vocab_size, *tensor.shape[1:])
-            tensor = torch.cat([tensor, padding])
-        state[ours] = tensor
+    wanted = [pair for pair in pairs if has_head or not pair[0].startswith(_HEAD_PREFIX)]
+    state = to_our_names(renamed, wanted, vocab_size, where)
+    used = {name for _, theirs in wanted for name in theirs}
     _check_tied(renamed, config, where)
     rest = sorted(set(renamed) - used)
     known = _BERT_UNUSED if config.architecture == "bert" else _MODERN_UNUSED

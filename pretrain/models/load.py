@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from tokenizers import Tokenizer
@@ -16,30 +16,32 @@ from tokenizers import Tokenizer
 from conf.errors import InputError
 from conf.files import sha256_file
 from pipeline.tokenizer import load_tokenizer
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import config_from_fields
 from pretrain.models.huggingface import CONFIG, TOKENIZER, import_folder
+from pretrain.models.language_model import LanguageModel
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.weights import SAFETENSORS as WEIGHTS
 from pretrain.models.weights import fingerprint_weights, model_from_state, read_safetensors
 
 STATE, LATEST = "state.json", "latest"
+M = TypeVar("M", bound=LanguageModel)
 
 
 @dataclass(frozen=True)
-class LoadedModel:
+class LoadedModel(Generic[M]):
     """A model in evaluation mode, fp32 on the CPU, with what belongs to it.
 
     `fingerprint` is "sha256:" and the hash of the weights file; `source` says in words what was loaded.
     """
 
-    model: MaskedLanguageModel
+    model: M
     tokenizer: Tokenizer
     tokenizer_path: Path
     fingerprint: str
     source: str
 
 
-def load_model(path: str | Path) -> LoadedModel:
+def load_model(path: str | Path) -> LoadedModel[LanguageModel]:
     """Load a run directory (its latest checkpoint), a checkpoint folder, or a Hugging Face folder.
 
     Raises InputError in one sentence if `path` is none of these, or a file is missing, damaged, or of another shape
@@ -60,7 +62,15 @@ def load_model(path: str | Path) -> LoadedModel:
     )
 
 
-def random_like(loaded: LoadedModel, seed: int) -> MaskedLanguageModel:
+def load_masked_language_model(path: str | Path) -> LoadedModel[MaskedLanguageModel]:
+    """`load_model`, which raises InputError for another kind of model too."""
+    loaded = load_model(path)
+    if not isinstance(loaded.model, MaskedLanguageModel):
+        raise InputError(f"'{path}' holds an encoder-decoder, but a masked language model is needed here")
+    return cast(LoadedModel[MaskedLanguageModel], loaded)
+
+
+def random_like(loaded: LoadedModel[MaskedLanguageModel], seed: int) -> MaskedLanguageModel:
     """A model of the same shape with freshly initialised weights, in evaluation mode: what training is compared with.
 
     A pure function of shape and seed; torch's global generator is left as it was.
@@ -84,7 +94,7 @@ def _latest(run_directory: Path) -> Path:
     return checkpoint
 
 
-def _load_checkpoint(folder: Path) -> LoadedModel:
+def _load_checkpoint(folder: Path) -> LoadedModel[LanguageModel]:
     state = _read_state(folder / STATE)
     weights = folder / WEIGHTS
     if not weights.is_file():
@@ -97,7 +107,7 @@ def _load_checkpoint(folder: Path) -> LoadedModel:
         )
     try:
         # The kernel is a choice for the machine that trained it, not a property of the weights.
-        config = replace(EncoderConfig(**state["model"]), attention_kernel="auto")
+        config = replace(config_from_fields(state["model"]), attention_kernel="auto")
     except TypeError as error:
         raise InputError(f"'{folder / STATE}', field 'model', is not of this version: {error}") from error
     model = model_from_state(config, state["vocab_size"], read_safetensors(weights), str(weights))
@@ -117,7 +127,7 @@ def _read_state(path: Path) -> dict[str, Any]:
     return dict(state)
 
 
-def _load_huggingface(folder: Path) -> LoadedModel:
+def _load_huggingface(folder: Path) -> LoadedModel[LanguageModel]:
     with torch.random.fork_rng(devices=[]):
         # A head that the folder lacks is the same at every load.
         torch.manual_seed(0)

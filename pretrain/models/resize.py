@@ -1,7 +1,7 @@
 """Weights and optimiser state of one vocabulary -> those of a larger one, for tokens that were added to a tokenizer.
 
-Pure functions on dictionaries of tensors under the names of `MaskedLanguageModel.state_dict()`: no file, no model and
-no tokenizer is touched.
+Pure functions on dictionaries of tensors under the names of a language model's `state_dict()`, which are the same for
+all kinds where they matter here: no file, no model and no tokenizer is touched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from conf.errors import InputError
-from pretrain.models.config import EncoderConfig
+from pretrain.models.config import ModelConfig
 from pretrain.models.encoder import padded_vocab_size
 from pretrain.models.initialization import truncated_normal_
 
@@ -22,7 +22,7 @@ EMBEDDING, OUTPUT_BIAS = "encoder.embeddings.token.weight", "head.bias"
 
 def resize_weights(
     weights: Mapping[str, Tensor],
-    config: EncoderConfig,
+    config: ModelConfig,
     old_vocab_size: int,
     new_vocab_size: int,
     generator: torch.Generator,
@@ -49,7 +49,7 @@ def resize_weights(
 
 
 def resize_optimizer_state(
-    state: Mapping[str, Tensor], config: EncoderConfig, old_vocab_size: int, new_vocab_size: int
+    state: Mapping[str, Tensor], config: ModelConfig, old_vocab_size: int, new_vocab_size: int
 ) -> dict[str, Tensor]:
     """The optimiser's tensors (key "<state>/<parameter>") for the larger vocabulary; a new token's are 0.
 

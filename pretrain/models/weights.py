@@ -19,8 +19,8 @@ from torch import Tensor
 
 from conf.errors import InputError
 from conf.files import sha256_file
-from pretrain.models.config import EncoderConfig
-from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.config import EncoderConfig, ModelConfig
+from pretrain.models.language_model import LanguageModel, make_model
 
 SAFETENSORS, SAFETENSORS_INDEX, TORCH_BIN = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 
@@ -89,20 +89,22 @@ def _read_bin(path: Path) -> dict[str, Tensor]:
 
 
 def model_from_state(
-    config: EncoderConfig, vocab_size: int, state: Mapping[str, Tensor], where: str, partial: bool = False
-) -> MaskedLanguageModel:
+    config: ModelConfig, vocab_size: int, state: Mapping[str, Tensor], where: str, partial: bool = False
+) -> LanguageModel:
     """A model on the CPU in evaluation mode with the weights of `state`, copied.
 
-    It has a sentence head if `state` has one. With `partial`, tensors that `state` lacks are initialised from torch's
-    global generator. Raises InputError, naming `where` and the tensor, if names or shapes are not those of the model.
+    An encoder has a sentence head if `state` has one. With `partial`, tensors that `state` lacks are initialised from
+    torch's global generator. Raises InputError, naming `where` and the tensor, if names or shapes are not those of the
+    model.
     """
     sentences = any(name.startswith("sentence_head.") for name in state)
-    config = replace(config, pooler=sentences)
+    if isinstance(config, EncoderConfig):
+        config = replace(config, pooler=sentences)
     if partial:
-        model = MaskedLanguageModel(config, vocab_size, sentences)
+        model = make_model(config, vocab_size, sentences)
     else:
         with torch.device("meta"):  # initial weights that are overwritten at once cost seconds in a large model
-            model = MaskedLanguageModel(config, vocab_size, sentences)
+            model = make_model(config, vocab_size, sentences)
     own = model.state_dict()
     missing = [] if partial else sorted(set(own) - set(state))
     unknown = sorted(set(state) - set(own))

@@ -11,7 +11,7 @@ from conf.errors import InputError
 from pipeline.shards import Rows
 from pretrain.data.batching import Batch, from_rows
 from pretrain.data.counter import UInt64Array
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import EncoderConfig, require_encoder
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
@@ -32,6 +32,7 @@ class CausalLM:
 
     def build_model(self, architecture: EncoderConfig, vocab_size: int) -> nn.Module:
         """Return a causal encoder with the language-model head. Raises InputError for one that sees what follows."""
+        require_encoder(architecture, "objective=causal_lm")
         if not architecture.causal:
             raise InputError(
                 "objective=causal_lm needs model.causal=true, but it is false: every token would see its target."

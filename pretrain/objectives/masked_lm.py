@@ -17,7 +17,7 @@ from conf.errors import InputError
 from pipeline.shards import Rows
 from pretrain.data.batching import Batch, from_rows
 from pretrain.data.counter import UInt64Array
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import EncoderConfig, require_encoder
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
@@ -103,7 +103,7 @@ class MaskedLM:
 
     def build_model(self, architecture: EncoderConfig, vocab_size: int) -> nn.Module:
         """Return an encoder with the masked-LM head. Raises InputError for one that cannot see what follows."""
-        refuse_causal(architecture)
+        require_bidirectional(architecture)
         return MaskedLanguageModel(architecture, vocab_size)
 
     def make_batch(
@@ -172,8 +172,9 @@ class MaskedLM:
         return {"masked_lm": linear_cross_entropy(states, *output_layer(model), batch.labels, batch.weights)}
 
 
-def refuse_causal(architecture: EncoderConfig) -> None:
-    """Raise InputError for a model in which a token sees only those before it."""
+def require_bidirectional(architecture: EncoderConfig) -> None:
+    """Raise InputError for a model that is no encoder, or in which a token sees only those before it."""
+    require_encoder(architecture, "a masked-LM objective")
     if architecture.causal:
         raise InputError(
             "a masked-LM objective needs model.causal=false, but it is true: set it, or use objective=causal_lm."

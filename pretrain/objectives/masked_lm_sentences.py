@@ -20,7 +20,7 @@ from pretrain.models.encoder import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
-from pretrain.objectives.masked_lm import MaskedLM, RandomFrom, Unit, refuse_causal
+from pretrain.objectives.masked_lm import MaskedLM, RandomFrom, Unit, require_bidirectional
 from pretrain.objectives.sentence_pairs import SentenceTask, make_pairs
 
 
@@ -65,7 +65,7 @@ class MaskedLMWithSentences(MaskedLM):
 
     def build_model(self, architecture: EncoderConfig, vocab_size: int) -> nn.Module:
         """Return an encoder with both heads. Raises InputError for one without token types or a pooler."""
-        refuse_causal(architecture)
+        require_bidirectional(architecture)
         if architecture.token_types < 2 or not architecture.pooler:
             raise InputError(
                 f"objective.sentence_task={self.sentence_task} needs model.token_types=2 and model.pooler=true, but "

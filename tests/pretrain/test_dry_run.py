@@ -6,8 +6,9 @@ import torch
 from pretrain.batch_shape import BatchShape
 from pretrain.dry_run import Plan, plain_table, report
 from pretrain.estimates import memory_per_rank, training_flops_per_token
-from pretrain.models.config import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.seq2seq import Seq2SeqModel
 from pretrain.optim.adamw import adamw
 
 CONFIG = EncoderConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_size=48)
@@ -106,3 +107,17 @@ def test_nothing_of_the_generator_is_used():
     before = torch.get_rng_state()
     printed(made)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_an_encoder_decoder_is_reported_with_its_own_parts():
+    config = Seq2SeqConfig(32, 2, 2, 2, 48)
+    shape = BatchShape([20, 12], 0.3, 0.0, decoder_lengths=[8, 5])
+    model = Seq2SeqModel(config, 200)
+    text = printed(
+        plan(architecture=config, shapes=[shape], optimizer=adamw(model, lr=1e-3, betas=[0.9, 0.98], weight_decay=0.01))
+    )
+    assert f"Parameters: {sum(p.numel() for p in model.parameters()):,} in 2 groups" in text
+    assert "decoder.layers.0-1.cross.key_value.weight (2)" in text
+    line = next(line for line in text.splitlines() if "cross-attention" in line)
+    assert f"{shape.flops_per_token(config, 200):.4g}" in line
+    assert all(f"{part} " in line for part in ("encoder", "decoder", "cross-attention", "head"))

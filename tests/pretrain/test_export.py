@@ -13,12 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 import conf
 from conf.files import directory_lock
 from pretrain.checkpoints import CheckpointFolder, Keep, RunState
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import EncoderConfig, ModelConfig, Seq2SeqConfig
+from pretrain.models.language_model import make_model
 from pretrain.models.masked_lm import MaskedLanguageModel
 
 ROOT = Path(conf.__file__).parent.parent
@@ -26,10 +27,10 @@ CONFIG = EncoderConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_s
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(40))]
 
 
-def write_run(run: Path, config: EncoderConfig = CONFIG, seed: int = 0, bias: float = 0.0) -> Path:
+def write_run(run: Path, config: ModelConfig = CONFIG, seed: int = 0, bias: float = 0.0) -> Path:
     """A run directory with one checkpoint, as the trainer lays it out."""
     torch.manual_seed(seed)
-    model = MaskedLanguageModel(config, len(WORDS))
+    model = make_model(config, len(WORDS))
     torch.nn.init.constant_(model.head.bias, bias)
     folder = run / "checkpoints" / "step-00000030"
     folder.mkdir(parents=True)
@@ -151,3 +152,25 @@ def test_two_exports_to_one_output_do_not_mix(tmp_path):
     assert done.returncode == 2
     assert f"is in use by another run (process {os.getpid()} on " in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_an_encoder_decoder_is_exported_for_one_direction_of_its_languages(tmp_path):
+    write_run(tmp_path / "run", Seq2SeqConfig(32, 2, 2, 2, 48, max_positions=64, languages=("en", "fr")))
+    done = export("checkpoint=run", "output=out", "source_language=fr", "target_language=en", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) <= 1e-5
+    weights = load_file(tmp_path / "run" / "checkpoints" / "step-00000030" / "model.safetensors")
+    tables = load_file(tmp_path / "out" / "model.safetensors")
+    for side, language in (("encoder", 1), ("decoder", 0)):
+        expected = (
+            weights[f"{side}.embeddings.position.weight"] + weights[f"{side}.embeddings.language.weight"][language]
+        )
+        assert torch.equal(tables[f"model.{side}.embed_positions.weight"][2:], expected)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    batch = tokenizer(["word1 word2 word3", "word1"], padding=True, return_tensors="pt")
+    text = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").generate(**batch, max_new_tokens=4)
+    assert text.shape == (2, 5) and text[:, 0].tolist() == [2, 2]
+    done = export("checkpoint=run", "output=other", cwd=tmp_path)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "error: source_language must be one of the model's languages (en, fr), but is not given" in done.stderr
+    assert not (tmp_path / "other").exists()

@@ -5,6 +5,10 @@ import torch
 
 from conf.errors import InputError
 from pretrain.evaluation.subject import read_subject
+from pretrain.models.config import Seq2SeqConfig
+from pretrain.models.huggingface import export_folder
+from pretrain.models.load import load_model
+from pretrain.models.seq2seq import Seq2SeqModel
 
 
 def test_random_models_share_the_shape_and_differ_by_seed(checkpoint):
@@ -37,3 +41,11 @@ def test_seeds_that_make_no_sense_are_refused(checkpoint, seeds, initialisations
 def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(InputError, match="is neither a run directory"):
         read_subject(str(tmp_path), [1], [])
+
+
+def test_an_encoder_decoder_is_refused(checkpoint, tmp_path):
+    torch.manual_seed(0)
+    model = Seq2SeqModel(Seq2SeqConfig(16, 1, 1, 2, 16, max_positions=64), load_model(checkpoint).model.vocab_size)
+    export_folder(model, load_model(checkpoint).tokenizer_path, tmp_path / "pairs")
+    with pytest.raises(InputError, match="holds an encoder-decoder, but a masked language model is needed here"):
+        read_subject(str(tmp_path / "pairs"), [1], [])

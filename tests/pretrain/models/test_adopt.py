@@ -7,6 +7,8 @@ import torch
 
 from conf.errors import InputError
 from pretrain.models.adopt import adopt_weights
+from pretrain.models.resize import EMBEDDING, OUTPUT_BIAS
+from tests.pretrain.models.conftest import SEQ2SEQ_FORMS, make_seq2seq
 
 
 def test_the_same_shape_is_taken_over_whole(forms, build):
@@ -63,3 +65,22 @@ def test_another_shape_is_refused_by_the_name_of_a_tensor(forms, build, change, 
 def test_a_smaller_vocabulary_is_refused(forms, build):
     with pytest.raises(InputError, match="can only grow"):
         adopt_weights(build(forms["modern"], vocab_size=70), build(forms["modern"]), "there", 0)
+
+
+def test_an_encoder_decoder_is_taken_over_with_new_tokens_fresh():
+    model, source = make_seq2seq(SEQ2SEQ_FORMS["mbart"], vocab_size=140, seed=1), make_seq2seq(SEQ2SEQ_FORMS["mbart"])
+    (note,) = adopt_weights(model, source, "there", 0)
+    assert note == "65 tokens that 'there' does not know start from fresh embeddings"
+    for name, tensor in source.state_dict().items():
+        if name in (EMBEDDING, OUTPUT_BIAS):
+            assert torch.equal(model.state_dict()[name][:75], tensor[:75])
+        else:
+            assert torch.equal(model.state_dict()[name], tensor)
+    assert model.encoder.embeddings.token.weight[75:140].any(1).all() and not model.head.bias[75:].any()
+
+
+def test_a_model_of_another_kind_is_refused(forms, build):
+    with pytest.raises(InputError, match=r"'decoder\..* is missing instead of"):
+        adopt_weights(make_seq2seq(SEQ2SEQ_FORMS["bart"]), build(forms["bert"]), "there", 0)
+    with pytest.raises(InputError, match=r"'decoder\..* instead of missing"):
+        adopt_weights(build(forms["bert"]), make_seq2seq(SEQ2SEQ_FORMS["bart"]), "there", 0)

@@ -215,7 +215,7 @@ def changed_config(folder, **fields):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model_type": "gpt2"}, "model_type 'gpt2', but only 'bert', 'roberta' and 'modernbert'"),
+        ({"model_type": "gpt2"}, "model_type 'gpt2', but only 'bert', 'roberta', 'modernbert', 'bart' and 'mbart'"),
         ({"hidden_act": "relu"}, "hidden_act 'relu', but only 'gelu'"),
         ({"num_hidden_layers": 3}, "lack 'bert.encoder.layer.2"),
         ({"num_hidden_layers": 1}, "hold 'bert.encoder.layer.1"),

@@ -12,7 +12,10 @@ from conf.errors import InputError
 from pretrain.checkpoints import CheckpointFolder, Keep, RunState
 from pretrain.data.batching import pad_sequences
 from pretrain.models.huggingface import export_folder
-from pretrain.models.load import load_model, random_like
+from pretrain.models.load import load_masked_language_model, load_model, random_like
+from pretrain.models.seq2seq import Seq2SeqModel
+from tests.pretrain.models.conftest import SEQ2SEQ_FORMS, make_seq2seq
+from tests.pretrain.models.pairs import one_a_row
 
 
 def write_checkpoint(run, model, tokenizer_folder, step=200):
@@ -175,3 +178,38 @@ def test_a_hugging_face_folder_needs_its_tokenizer(model, tokenizer_folder, tmp_
     (tmp_path / "exported" / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"has no tokenizer\.json"):
         load_model(tmp_path / "exported")
+
+
+@pytest.mark.parametrize("form", SEQ2SEQ_FORMS)
+def test_an_encoder_decoder_loads_from_its_run_and_its_export(form, tokenizer_folder, tmp_path):
+    config = replace(SEQ2SEQ_FORMS[form], languages=())
+    model = make_seq2seq(config)
+    write_checkpoint(tmp_path / "run", model, tokenizer_folder)
+    export_folder(model, tokenizer_folder, tmp_path / "exported")
+    source, target = one_a_row([([2, 11, 12, 3], [2, 13, 14]), ([2, 15, 3], [2, 16])])
+    inputs = (*source.inputs, *target.inputs, target.real)
+    for path in (tmp_path / "run", tmp_path / "exported"):
+        loaded = load_model(path)
+        assert isinstance(loaded.model, Seq2SeqModel) and not loaded.model.training
+        assert torch.equal(loaded.model(*inputs), model(*inputs))
+        with pytest.raises(InputError, match="holds an encoder-decoder, but a masked language model is needed here"):
+            load_masked_language_model(path)
+    assert load_model(tmp_path / "run").model.config == config
+
+
+def test_an_encoder_decoder_keeps_its_languages_and_positions(tokenizer_folder, tmp_path):
+    for form in ("bart_sinusoidal", "mbart_languages"):
+        model = make_seq2seq(SEQ2SEQ_FORMS[form])
+        write_checkpoint(tmp_path / form, model, tokenizer_folder)
+        loaded = load_model(tmp_path / form).model
+        assert loaded.config == model.config
+        states = [one.state_dict() for one in (loaded, model)]
+        assert states[0].keys() == states[1].keys()
+        assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+        edit_state(tmp_path / form / "checkpoints" / "step-00000200", model={"num_decoder_layers": 4})
+        with pytest.raises(InputError, match=r"lack 'decoder\.layers\.[23]"):
+            load_model(tmp_path / form)
+
+
+def test_a_masked_language_model_is_one(run):
+    assert load_masked_language_model(run).fingerprint == load_model(run).fingerprint

@@ -12,7 +12,8 @@ from pretrain.data.batching import pad_sequences
 from pretrain.models.encoder import padded_vocab_size
 from pretrain.models.resize import EMBEDDING, OUTPUT_BIAS, resize_optimizer_state, resize_weights
 from pretrain.models.weights import model_from_state
-from tests.pretrain.models.conftest import FORMS, make_model
+from tests.pretrain.models.conftest import FORMS, SEQ2SEQ_FORMS, make_model, make_seq2seq
+from tests.pretrain.models.pairs import one_a_row
 
 CONFIG = FORMS["modern"]
 
@@ -104,3 +105,19 @@ def test_a_smaller_vocabulary_and_a_wrong_one_are_refused():
         resize_weights(weights, CONFIG, 40, 75, generator())
     with pytest.raises(InputError, match=r"lack 'head\.bias'"):
         resize_weights({EMBEDDING: weights[EMBEDDING]}, CONFIG, 75, 80, generator())
+
+
+def test_an_encoder_decoder_grows_with_its_optimisers_state():
+    model = make_seq2seq(SEQ2SEQ_FORMS["bart"])
+    weights = resize_weights(model.state_dict(), model.config, 75, 130, generator())
+    larger = model_from_state(model.config, 130, weights, "here")
+    source, target = one_a_row([([2, 11, 12, 3], [2, 13, 14])])
+    inputs = (*source.inputs, *target.inputs, target.real)
+    with torch.no_grad():
+        torch.testing.assert_close(larger(*inputs)[:, :75], model(*inputs), atol=1e-6, rtol=1e-5)
+    state = {f"exp_avg/{name}": torch.ones_like(p) for name, p in model.named_parameters()}
+    resized = resize_optimizer_state(state, model.config, 75, 130)
+    assert {key: len(value) for key, value in resized.items() if len(value) != len(state[key])} == {
+        f"exp_avg/{EMBEDDING}": 192,
+        f"exp_avg/{OUTPUT_BIAS}": 192,
+    }

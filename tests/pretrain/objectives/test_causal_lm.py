@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from conf.errors import InputError
 from pipeline.shards import Rows
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.objectives import DataFacts
 from pretrain.objectives.causal_lm import CausalLM
 
@@ -68,3 +68,8 @@ def test_no_prediction_depends_on_what_follows():
 def test_a_model_that_sees_its_targets_is_refused():
     with pytest.raises(InputError, match=r"model\.causal=true"):
         CausalLM(FACTS).build_model(dataclasses.replace(MODEL, causal=False), 20)
+
+
+def test_an_encoder_decoder_is_refused():
+    with pytest.raises(InputError, match="objective=causal_lm needs an encoder, but the model is an encoder-decoder"):
+        CausalLM(FACTS).build_model(Seq2SeqConfig(8, 1, 1, 1, 8), 20)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from conf.errors import InputError
 from pipeline.shards import Rows
 from pretrain.data.counter import derive_key, hash_coordinates
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.objectives import DataFacts
 from pretrain.objectives.masked_lm import MaskedLM
 
@@ -166,3 +166,8 @@ def test_a_causal_model_is_refused():
 def test_options_out_of_range_are_named(wrong):
     with pytest.raises(InputError, match=f"objective.{next(iter(wrong))}"):
         MaskedLM(FACTS, **wrong)
+
+
+def test_an_encoder_decoder_is_refused():
+    with pytest.raises(InputError, match="a masked-LM objective needs an encoder, but the model is an encoder-decoder"):
+        MaskedLM(FACTS).build_model(Seq2SeqConfig(8, 1, 1, 1, 8), VOCAB)
