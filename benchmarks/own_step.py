@@ -148,7 +148,7 @@ class OwnStep:
             return micro_batch.tokens
         batch = micro_batch.batch.to(self.device, non_blocking=True)
         if self.settings.compile:
-            batch.layout.for_compiled_code()
+            batch.for_compiled_code()
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.settings.precision == "bf16"):
             loss = self._loss(self.model, batch)["masked_lm"] / max(micro_batch.counts["masked_lm"], 1.0)
         loss.backward()

@@ -5,6 +5,7 @@ Must not import deepspeed or the trainer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class BatchShape:
         return training_flops(self.forward_flops_per_token(config, vocab_size))
 
 
-def batch_shape(micro_batches: Sequence[MicroBatch], loss_names: Sequence[str]) -> BatchShape:
+def batch_shape(micro_batches: Sequence[MicroBatch[Any]], loss_names: Sequence[str]) -> BatchShape:
     """Return the shape of a sample of batches (one step of one rank is enough)."""
     batches = [micro_batch.batch for micro_batch in micro_batches]
     lengths = _lengths([batch.layout for batch in batches])

@@ -15,16 +15,15 @@ import torch.distributed as dist
 from torch import nn
 
 from conf.errors import InputError
-from pretrain.data.batching import Batch
+from pretrain.data.batching import ModelBatch
 from pretrain.deepspeed_gradients import forget_last_step, hand_over_accumulated
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import import_deepspeed
 from pretrain.engine_state import FullState, StateOfStage
 from pretrain.loss_scale import LossScale
-from pretrain.models.attention import AttentionLayout
 from pretrain.ranks import Ranks
 
-LossFunction = Callable[[nn.Module, Batch], dict[str, torch.Tensor]]
+LossFunction = Callable[[nn.Module, Any], dict[str, torch.Tensor]]
 NON_FINITE = "non-finite gradient"
 _SCALE, _CLEAN_STEPS = "loss_scale/", "loss_scale_clean_steps/"  # no parameter has an empty name
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -54,14 +53,12 @@ class _LossModule(nn.Module):
         self._looks_first = options.stage == 3
 
     def forward(
-        self, batch: Batch, factors: Mapping[str, float] | None = None
+        self, batch: ModelBatch, factors: Mapping[str, float] | None = None
     ) -> tuple[torch.Tensor | None, dict[str, torch.Tensor]]:
         """Return the sum of factor * loss, None without factors, and the losses by name (detached)."""
         compute = self._loss if self._compiled is None or self._looks_first else self._compiled
         if compute is self._compiled:
-            for part in vars(batch).values():
-                if isinstance(part, AttentionLayout):  # one, or one for each side of an encoder-decoder
-                    part.for_compiled_code()
+            batch.for_compiled_code()
         with torch.autocast(self._device_type, dtype=self._type, enabled=self._type is not None):
             losses = compute(self.model, batch)
         self._looks_first = False
@@ -130,7 +127,7 @@ class TrainingEngine:
 
     def train_step(
         self,
-        batches: Sequence[Batch],
+        batches: Sequence[ModelBatch],
         *,
         counts: Mapping[str, float],
         rate_factor: float,
@@ -176,7 +173,7 @@ class TrainingEngine:
         return None if self._scale is None else self._scale.factor
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def evaluate(self, batch: ModelBatch) -> dict[str, torch.Tensor]:
         """Return the summed losses of a batch by name, without dropout: scalars on the device."""
         self._engine.eval()
         try:

@@ -35,7 +35,7 @@ class StageData:
     plan: StagePlan
     train: Mixture
     held_out: Mixture | None
-    objective: Objective
+    objective: Objective[Any]
     facts: DataFacts
 
     @property
@@ -103,7 +103,7 @@ def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> l
         train, validation = mixtures[name]
         manifest = train.manifest
         facts = DataFacts(manifest.vocab_size, manifest.special_ids, manifest.row_length)
-        objective: Objective = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
+        objective: Objective[Any] = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
         opened.append(StageData(stage, train, validation, objective, facts))
     if config.skip_rows is not None:
         sources = [source for stage in opened for source in stage.train.sources]

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -55,7 +55,7 @@ class Stage:
     layout: Layout
     loader: Loader
     data_key: str
-    validation: Callable[[], Iterator[MicroBatch]] | None = None
+    validation: Callable[[], Iterator[MicroBatch[Any]]] | None = None
     flops_per_token: float = 0.0
 
 
@@ -199,14 +199,14 @@ class Trainer:
         ends = [stage.plan.end for stage in self.stages]
         return self.stages[stage_at(ends, self.budget.data_position(self.progress, self.seconds), self.budget.total)]
 
-    def _enter(self, stage: Stage, open_loader: contextlib.ExitStack) -> Generator[list[MicroBatch], None, None]:
+    def _enter(self, stage: Stage, open_loader: contextlib.ExitStack) -> Generator[list[MicroBatch[Any]], None, None]:
         """Close the loader of the stage before, tell the callbacks, and return the new stage's batches."""
         open_loader.close()
         self.stage = stage
         self._tell("on_stage", stage)
         return open_loader.enter_context(contextlib.closing(stage.loader.steps(self.first_sample)))
 
-    def _agree(self, micro_batches: Sequence[MicroBatch]) -> Agreement:
+    def _agree(self, micro_batches: Sequence[MicroBatch[Any]]) -> Agreement:
         """Sum over ranks: target weights, real tokens and votes to stop; rank 0 alone speaks for the time."""
         limit, elapsed = self.options.max_seconds, self.clock.elapsed()
         main = self.group.ranks.is_main
@@ -222,7 +222,7 @@ class Trainer:
         self.seconds = seconds
         return Agreement(dict(zip(self.loss_names, counts, strict=True)), int(tokens), bool(stop), bool(late), seconds)
 
-    def _step(self, micro_batches: Sequence[MicroBatch], agreed: Agreement) -> StepResult:
+    def _step(self, micro_batches: Sequence[MicroBatch[Any]], agreed: Agreement) -> StepResult:
         self.in_phase("forward, backward and update")
         progress, layout = self.progress, self.stage.layout
         factor = self.schedule(

@@ -1,4 +1,4 @@
-"""Rows or single sequences -> flat tokens with a layout: the one batch type of all models.
+"""Rows or single sequences -> flat tokens with a layout: the batches of encoders, and of encoders with a decoder.
 
 Pure functions on numpy arrays and tensors. No objective, no masking, no model, no file is known here.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,18 @@ from torch import Tensor
 
 from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout
+
+
+class ModelBatch(Protocol):
+    """All that the engine and the trainer know of a batch; `layout` is that of the rows that were read."""
+
+    layout: AttentionLayout
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """The same batch on another device."""
+
+    def for_compiled_code(self) -> None:
+        """Have a compiled graph assume nothing of what has another shape in each batch."""
 
 
 @dataclass
@@ -42,11 +54,61 @@ class Batch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The same batch on another device."""
+        return _moved(self, device, non_blocking)
 
-        def moved(part: Any) -> Any:
-            return None if part is None else part.to(device, non_blocking=non_blocking)
+    def for_compiled_code(self) -> None:
+        """Have a compiled graph assume nothing of the number of sequences."""
+        self.layout.for_compiled_code()
 
-        return Batch(**{item.name: moved(getattr(self, item.name)) for item in fields(self)})
+
+@dataclass
+class PairBatch:
+    """What a model with encoder and decoder and its loss need: T tokens for the one, D for the other, C target slots.
+
+    Both layouts have the same S sequences, in as many rows: sequence i of the decoder sees sequence i of the encoder
+    and no other. A sequence may have no token in the decoder; the decoder's rows have a length of their own, and what
+    pads one is at the end of the row's last sequence, where (the decoder being causal) no token before it sees it.
+
+    `input_ids`, `position_ids` int64 [T], `decoder_input_ids`, `decoder_position_ids` int64 [D];
+    `target_positions` int64 [C] index the decoder's flat tokens; `labels` int64 [C]; `weights` float32 [C], 0 for a
+    slot that is not used, whose position and label are valid indices all the same. Only where they are wanted:
+    `language_ids` int64 [T] and `decoder_language_ids` int64 [D]; `hidden_keys` bool [T], true where the encoder's
+    token is not seen by the decoder (every sequence has one that is).
+    """
+
+    input_ids: Tensor
+    position_ids: Tensor
+    layout: AttentionLayout
+    decoder_input_ids: Tensor
+    decoder_position_ids: Tensor
+    decoder_layout: AttentionLayout
+    target_positions: Tensor
+    labels: Tensor
+    weights: Tensor
+    language_ids: Tensor | None = None
+    decoder_language_ids: Tensor | None = None
+    hidden_keys: Tensor | None = None
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
+        """The same batch on another device."""
+        return _moved(self, device, non_blocking)
+
+    def for_compiled_code(self) -> None:
+        """Have a compiled graph assume nothing of the number of sequences."""
+        self.layout.for_compiled_code()
+        self.decoder_layout.for_compiled_code()
+
+
+_AnyBatch = TypeVar("_AnyBatch", Batch, PairBatch)
+
+
+def _moved(batch: _AnyBatch, device: torch.device | str, non_blocking: bool) -> _AnyBatch:
+    """The same batch with every part on `device`."""
+
+    def moved(part: Any) -> Any:
+        return None if part is None else part.to(device, non_blocking=non_blocking)
+
+    return type(batch)(**{item.name: moved(getattr(batch, item.name)) for item in fields(batch)})
 
 
 def from_rows(

@@ -48,6 +48,9 @@ def uniform(words: UInt64Array) -> NDArray[np.float64]:
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def integers(words: UInt64Array, bound: int) -> NDArray[np.int64]:
-    """Map 64-bit words to integers in [0, bound), bound < 2**31 (multiply-shift; bias below 2**-32 * bound)."""
-    return (((words >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
+def integers(words: UInt64Array, bound: int | NDArray[np.integer]) -> NDArray[np.int64]:
+    """Map 64-bit words to integers in [0, bound), bound < 2**31 (multiply-shift; bias below 2**-32 * bound).
+
+    `bound` may be an array that broadcasts with `words`.
+    """
+    return (((words >> np.uint64(32)) * np.asarray(bound, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +47,11 @@ class StepMaker:
     """Makes any step of one rank: a pure function of where it starts, and the same in every process."""
 
     mixture: Mixture
-    objective: Objective
+    objective: Objective[Any]
     seed: int
     layout: Layout
 
-    def __call__(self, first_sample: int, cell: Cell) -> list[MicroBatch]:
+    def __call__(self, first_sample: int, cell: Cell) -> list[MicroBatch[Any]]:
         """Make the micro-batches of the step that starts at `first_sample`; `cell` says what is being done."""
         layout = self.layout
         picked = self.mixture.pick(self.seed, first_sample, layout.global_batch_size)
@@ -61,20 +62,20 @@ class StepMaker:
             for micro_step in range(layout.accumulation)
         ]
 
-    def _micro_batch(self, picked: Picked, cell: Cell) -> MicroBatch:
+    def _micro_batch(self, picked: Picked, cell: Cell) -> MicroBatch[Any]:
         keys = self.mixture.row_keys(picked, "rows", self.seed, visits=True)
         return _make_batch(self.mixture, self.objective, picked, keys, self.mixture.used(picked), True, cell)
 
 
 def _make_batch(
     mixture: Mixture,
-    objective: Objective,
+    objective: Objective[Any],
     picked: Picked,
     row_keys: UInt64Array,
     used: NDArray[np.bool_],
     training: bool,
     cell: Cell,
-) -> MicroBatch:
+) -> MicroBatch[Any]:
     def watch(source: int) -> None:
         cell.value = source
 
@@ -99,7 +100,7 @@ class Loader:
     def __init__(
         self,
         mixture: Mixture,
-        objective: Objective,
+        objective: Objective[Any],
         seed: int,
         layout: Layout,
         *,
@@ -116,7 +117,7 @@ class Loader:
         self._workers, self._prefetch, self._stall_seconds = workers, prefetch, stall_seconds
         self._waited = 0.0
 
-    def step(self, first_sample: int) -> list[MicroBatch]:
+    def step(self, first_sample: int) -> list[MicroBatch[Any]]:
         """Make this rank's micro-batches of the step that starts at sample `first_sample`, here and now."""
         return self._maker(first_sample, thread_cell())
 
@@ -125,7 +126,7 @@ class Loader:
         waited, self._waited = self._waited, 0.0
         return waited
 
-    def steps(self, first_sample: int) -> Generator[list[MicroBatch], None, None]:
+    def steps(self, first_sample: int) -> Generator[list[MicroBatch[Any]], None, None]:
         """Yield the steps from `first_sample` on. Close the iterator to end its thread and processes.
 
         Raises what making a step raised; InputError for a worker process that was killed.
@@ -143,7 +144,7 @@ class Loader:
         finally:
             ready.close()
 
-    def _next(self, ready: "_Buffer", maker: "_Here | WorkerProcesses") -> list[MicroBatch]:
+    def _next(self, ready: "_Buffer", maker: "_Here | WorkerProcesses") -> list[MicroBatch[Any]]:
         start = time.monotonic()
         patience = self._stall_seconds
         try:
@@ -177,7 +178,7 @@ class _Here:
         self._loader, self._sample = loader, first_sample
         self._cell = thread_cell()
 
-    def steps(self) -> Iterator[list[MicroBatch]]:
+    def steps(self) -> Iterator[list[MicroBatch[Any]]]:
         """Yield the steps in order, for ever."""
         maker = self._loader._maker
         while True:
@@ -197,12 +198,12 @@ class _Buffer:
 
     def __init__(self, maker: _Here | WorkerProcesses, size: int) -> None:
         self._maker = maker
-        self._ready: queue.Queue[list[MicroBatch] | BaseException] = queue.Queue(size)
+        self._ready: queue.Queue[list[MicroBatch[Any]] | BaseException] = queue.Queue(size)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="loader", daemon=True)
         self._thread.start()
 
-    def take(self, timeout: float | None) -> list[MicroBatch]:
+    def take(self, timeout: float | None) -> list[MicroBatch[Any]]:
         """Return the next step. Raises queue.Empty when none is ready in time, and what the maker raised."""
         item = self._ready.get(timeout=timeout)
         if isinstance(item, BaseException):
@@ -230,7 +231,9 @@ class _Buffer:
             self._ready.put(error)
 
 
-def validation_batches(mixture: Mixture, objective: Objective, rows: int, layout: Layout) -> Iterator[MicroBatch]:
+def validation_batches(
+    mixture: Mixture, objective: Objective[Any], rows: int, layout: Layout
+) -> Iterator[MicroBatch[Any]]:
     """Yield one rank's share of `rows` held-out rows, drawn from the sources in proportion to their weights.
 
     They lie all over each source (a split begins with the first files of the corpus, which are unlike the rest of it)

@@ -4,14 +4,14 @@ Each objective is a class that a yaml names with `_target_`; `Objective` is all 
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.shards import Rows
-from pretrain.data.batching import Batch
+from pretrain.data.batching import ModelBatch
 from pretrain.data.counter import UInt64Array
 
 
@@ -24,21 +24,24 @@ class DataFacts:
     row_length: int
 
 
+B = TypeVar("B", bound=ModelBatch)
+
+
 @dataclass(frozen=True)
-class MicroBatch:
+class MicroBatch(Generic[B]):
     """One micro-batch of one rank, with its exact counts (known on the host, before any device work).
 
     `counts` has the sum of the weights of each loss by its name, `tokens` the number of tokens of the rows in use
     that are not padding.
     """
 
-    batch: Batch
+    batch: B
     counts: dict[str, float]
     tokens: int
 
 
-class Objective(Protocol):
-    """Built by Hydra as a partial of its options; called once with the `DataFacts` of the run.
+class Objective(Protocol[B]):
+    """Built by Hydra as a partial of its options; called once with the `DataFacts` of the run. `B` is its batch type.
 
     `loss_names` has a fixed order, the first is the main loss. `columns` are the columns of the shards that its rows
     must have beside the tokens (see `pipeline.shards`). With `needs_partners`, `make_batch` is to be given another
@@ -60,7 +63,7 @@ class Objective(Protocol):
         *,
         training: bool,
         partners: Rows | None = None,
-    ) -> MicroBatch:
+    ) -> MicroBatch[B]:
         """Make a batch of R rows; a pure function of its arguments, which stay as they are.
 
         `row_keys` [R] hold all the randomness of each row: the same key makes the same of a row, in any batch. Rows
@@ -68,5 +71,5 @@ class Objective(Protocol):
         between options for training and those for evaluation.
         """
 
-    def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def loss(self, model: nn.Module, batch: B) -> dict[str, Tensor]:
         """Return the weighted SUM of each loss over a batch, fp32 scalars under all of `loss_names`, in that order."""

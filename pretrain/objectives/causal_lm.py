@@ -47,7 +47,7 @@ class CausalLM:
         *,
         training: bool,
         partners: Rows | None = None,
-    ) -> MicroBatch:
+    ) -> MicroBatch[Batch]:
         """Make a batch of R rows; rows that are not `used` [R] get no weight."""
         ids = rows.input_ids.astype(np.int64)
         labels = np.zeros_like(ids)

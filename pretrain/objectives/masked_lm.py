@@ -114,7 +114,7 @@ class MaskedLM:
         *,
         training: bool,
         partners: Rows | None = None,
-    ) -> MicroBatch:
+    ) -> MicroBatch[Batch]:
         """Mask R rows as their keys [R] say; rows that are not `used` [R] get no weight."""
         inputs, targets = self.mask(rows, row_keys, used, training=training)
         input_ids, position_ids, layout = from_rows(inputs, rows.segments)

@@ -81,7 +81,7 @@ class MaskedLMWithSentences(MaskedLM):
         *,
         training: bool,
         partners: Rows | None = None,
-    ) -> MicroBatch:
+    ) -> MicroBatch[Batch]:
         """Make pairs of R rows and mask them; rows that are not `used` [R] get no weight."""
         pairs = make_pairs(rows, row_keys, used, self.sentence_task, self._facts.special_ids, partners)
         inputs, targets = self.mask(pairs.rows, row_keys, used, training=training)
