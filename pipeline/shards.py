@@ -76,12 +76,15 @@ class Rows:
     Only where the columns were asked for, bool [R, row_length]: `word_start` is true on the first token of each word
     and on special tokens; `sentence_start` on each [CLS], on the first token of each sentence, and on a [SEP] that
     follows a whole sentence (not one that was cut). Both are false on padding.
+
+    `language` int64 [R] is the number of each row's language; shards do not know it, who mixes directories may add it.
     """
 
     input_ids: NDArray[np.unsignedinteger]
     segments: NDArray[np.int32]
     word_start: NDArray[np.bool_] | None = None
     sentence_start: NDArray[np.bool_] | None = None
+    language: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)

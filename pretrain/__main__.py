@@ -28,7 +28,9 @@ class PretrainOptions:
     """The options at the top level of `conf/pretrain.yaml`, where each is explained."""
 
     run_dir: str = MISSING
-    data: str | dict[str, float] = MISSING
+    data: str | list[str] | dict[str, float] = MISSING
+    sampling_exponent: float | None = None
+    languages: dict[str, Any] | None = None
     stages: dict[str, dict[str, Any]] | None = None
     skip_rows: str | None = None
     seed: int = 0

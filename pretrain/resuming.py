@@ -28,6 +28,7 @@ MAY_CHANGE = (
     "wandb*",
     "data",
     "data.*",
+    "languages.*",  # the numbers of languages are part of the data's hash
     "stages.*.data",
     "stages.*.data.*",
     "stages.*.micro_batch_size",

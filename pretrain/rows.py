@@ -89,7 +89,7 @@ def read_run(directory: Path) -> Run:
         sizes = trainer["global_batch_size"], trainer["micro_batch_size"]
         return Run(
             directory=directory,
-            plans=plan(options.get("stages"), options["data"], *sizes),
+            plans=plan(options.get("stages"), options["data"], *sizes, options.get("sampling_exponent")),
             seed=options["seed"],
             ranks=options["ranks"],
             skip_rows=options.get("skip_rows"),
@@ -125,7 +125,7 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
         raise InputError(f"ranks must be at least 1, but is {ranks}.")
     micro_batch_size = entry.micro_batch_size or stage.micro_batch_size
     check_ranks([replace(stage, micro_batch_size=micro_batch_size)], ranks)
-    mixture = open_mixture(stage.data, skip=run.skip_rows)
+    mixture = open_mixture(stage.data, skip=run.skip_rows, sampling_exponent=stage.sampling_exponent)
     _require_unchanged(run.directory, mixture)
     picked = mixture.pick(run.seed, first_sample, stage.global_batch_size)
     used = mixture.used(picked)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import hydra
 from omegaconf import DictConfig, OmegaConf
@@ -17,8 +17,9 @@ from omegaconf import DictConfig, OmegaConf
 from conf.errors import InputError
 from pipeline.shards import Manifest, verify
 from pretrain.batch_shape import BatchShape, batch_shape
+from pretrain.data.directories import directories_of, languages_of
 from pretrain.data.loader import Layout, Loader, validation_batches
-from pretrain.data.mixture import Mixture, open_mixture, weights_of
+from pretrain.data.mixture import Mixture, open_mixture
 from pretrain.data.skip_list import require_known
 from pretrain.distributed import Group
 from pretrain.objectives import DataFacts, Objective
@@ -81,28 +82,32 @@ class OpenStage:
 def stage_plans(config: DictConfig, options: TrainerOptions) -> list[StagePlan]:
     """Return the run's stages. Raises InputError where the option `stages` makes none."""
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    return plan(plain["stages"], plain["data"], options.global_batch_size, options.micro_batch_size)
+    sizes = options.global_batch_size, options.micro_batch_size
+    return plan(plain["stages"], plain["data"], *sizes, plain["sampling_exponent"])
 
 
 def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> list[StageData]:
     """Verify all shards (rank 0 reads them), check that all ranks see the same, and build each stage's objective.
 
     A collective call. Raises InputError on every rank for damaged shards, a stage without rows or without the columns
-    that its objective needs, a skip list that names other shards, and for stages whose tokenizers differ.
+    that its objective needs, a skip list that names other shards, languages that the model does not have, and for
+    stages whose tokenizers differ.
     """
-    for directory in dict.fromkeys(name for stage in plans for name in weights_of(stage.data)):
+    directories = list(dict.fromkeys(name for stage in plans for name in directories_of(stage.data)))
+    numbers = _numbers_of_languages(config, directories)
+    for directory in directories:
         group.from_main(partial(verify, Path(directory)))
     opened: list[StageData] = []
     mixtures: dict[str, tuple[Mixture, Mixture | None]] = {}
     for stage in plans:
-        name = json.dumps(stage.data)
+        name = json.dumps([stage.data, stage.sampling_exponent])
         if name not in mixtures:
-            train = open_mixture(stage.data, split="train", skip=config.skip_rows)
-            held_out = open_mixture(stage.data, split="validation")
+            read = partial(open_mixture, stage.data, sampling_exponent=stage.sampling_exponent, languages=numbers)
+            train, held_out = read(split="train", skip=config.skip_rows), read(split="validation")
             mixtures[name] = (train, held_out if len(held_out) else None)
         train, validation = mixtures[name]
         manifest = train.manifest
-        facts = DataFacts(manifest.vocab_size, manifest.special_ids, manifest.row_length)
+        facts = DataFacts(manifest.vocab_size, manifest.special_ids, manifest.row_length, numbers is not None)
         objective: Objective[Any] = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
         opened.append(StageData(stage, train, validation, objective, facts))
     if config.skip_rows is not None:
@@ -114,6 +119,12 @@ def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> l
     group.agree({f"content of the shards of stage {data.plan.number}": data.train.key for data in opened})
     _require_one_tokenizer(opened)
     return opened
+
+
+def _numbers_of_languages(config: DictConfig, directories: Sequence[str]) -> dict[str, int] | None:
+    """Return the number of each directory's language, as the model counts them; None where none are named."""
+    named = None if config.languages is None else OmegaConf.to_container(config.languages, resolve=True)
+    return languages_of(directories, cast(Any, named), list(config.model.get("languages") or ()))
 
 
 def _require_one_tokenizer(opened: Sequence[StageData]) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from conf.checks import suggestion
 from conf.errors import InputError
 
-Data = str | dict[str, float]
-_KEYS = ("share", "data", "global_batch_size", "micro_batch_size")
+Data = str | list[str] | dict[str, float]
+_KEYS = ("share", "data", "sampling_exponent", "global_batch_size", "micro_batch_size")
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,15 @@ class StagePlan:
     data: Data
     global_batch_size: int
     micro_batch_size: int
+    sampling_exponent: float | None = None
 
 
 def plan(
-    stages: Mapping[str, Mapping[str, Any]] | None, data: Data, global_batch_size: int, micro_batch_size: int
+    stages: Mapping[str, Mapping[str, Any]] | None,
+    data: Data,
+    global_batch_size: int,
+    micro_batch_size: int,
+    sampling_exponent: float | None = None,
 ) -> list[StagePlan]:
     """Return the stages that the option `stages` describes, by name and in their order; null means one stage. What an
     entry leaves out is taken from the options of the whole run.
@@ -39,7 +44,7 @@ def plan(
     Raises InputError naming the stage for an unknown key, a number out of its range, or shares that do not add up to 1.
     """
     if stages is None:
-        return [StagePlan(0, "", 1.0, data, global_batch_size, micro_batch_size)]
+        return [StagePlan(0, "", 1.0, data, global_batch_size, micro_batch_size, sampling_exponent)]
     if not isinstance(stages, Mapping) or not stages:
         raise InputError(f"stages must be null or name -> mapping with {', '.join(_KEYS)}, but is {stages!r}.")
     made: list[StagePlan] = []
@@ -59,8 +64,11 @@ def plan(
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"stages.{name}.{size} must be a whole number above 0, but is {value!r}.")
             sizes[size] = value
+        exponent = entry.get("sampling_exponent", sampling_exponent)
+        if exponent is not None and (not isinstance(exponent, int | float) or isinstance(exponent, bool)):
+            raise InputError(f"stages.{name}.sampling_exponent must be a number or null, but is {exponent!r}.")
         end += share
-        made.append(StagePlan(number, str(name), end, entry.get("data", data), **sizes))
+        made.append(StagePlan(number, str(name), end, entry.get("data", data), **sizes, sampling_exponent=exponent))
     if abs(end - 1.0) > 1e-6:
         raise InputError(f"the shares of the stages must add up to 1, but add up to {end:g}.")
     return made

@@ -5,9 +5,8 @@ The order itself is `pretrain.data.order`'s. Must not import torch, an objective
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from conf.errors import InputError
 from pipeline.manifest import Split
 from pipeline.shards import Manifest, Rows, ShardReader, ShardRows
 from pretrain.data.counter import UInt64Array, derive_key, hash_coordinates
+from pretrain.data.directories import Data, directories_of, weights_of
 from pretrain.data.order import BLOCK, Int64Array, apportion, permute, rows_of_samples, samples_of_mixture
 from pretrain.data.skip_list import read_skip_list, rows_to_skip
 
@@ -33,7 +33,8 @@ _ALIKE = {
 
 @dataclass(frozen=True)
 class Source:
-    """One shard directory of a mixture; `weight` is relative to the others', `skipped_rows` get weight 0.
+    """One shard directory of a mixture; `weight` is relative to the others', `skipped_rows` get weight 0, `language`
+    is the number of its language, if languages are named.
 
     Pickled as what it reads and not as what is open: another process maps the files anew, without checking them again.
     """
@@ -43,10 +44,12 @@ class Source:
     reader: ShardRows
     skipped_rows: frozenset[int] = frozenset()
     split: Split = "train"
+    language: int | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Source"], tuple[Any, ...]]:
         """Return how to make the same source in another process."""
-        return _reopened, (self.directory, self.weight, self.reader.manifest, self.skipped_rows, self.split)
+        known = (self.directory, self.weight, self.reader.manifest, self.skipped_rows, self.split, self.language)
+        return _reopened, known
 
     def is_skipped(self, rows: Int64Array) -> NDArray[np.bool_]:
         """Return which of `rows` [R] are on the skip list."""
@@ -55,8 +58,10 @@ class Source:
         return np.array([row in self.skipped_rows for row in rows.tolist()], dtype=bool)
 
 
-def _reopened(directory: Path, weight: float, manifest: Manifest, skipped: frozenset[int], split: Split) -> Source:
-    return Source(directory, weight, ShardRows(directory, manifest, split), skipped, split)
+def _reopened(
+    directory: Path, weight: float, manifest: Manifest, skipped: frozenset[int], split: Split, language: int | None
+) -> Source:
+    return Source(directory, weight, ShardRows(directory, manifest, split), skipped, split, language)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,10 @@ class Mixture:
                     f"{source.weight:g}, which gives it none: raise it or leave the directory out."
                 )
         self._hashes = [source.reader.content_hash for source in self.sources]
+        known = [source.language for source in self.sources if source.language is not None]
+        self._languages = np.array(known, dtype=np.int64) if known else None
+        identity = json.dumps([list(pair) for pair in zip(self._hashes, self.shares, strict=True)])
+        self._order_key = "sha256:" + hashlib.sha256(identity.encode()).hexdigest()
 
     def __len__(self) -> int:
         """Rows of all sources together."""
@@ -100,11 +109,13 @@ class Mixture:
     def key(self) -> str:
         """A name for what is read: mixtures with the same key (and seed) have the same order.
 
-        Of one directory it is the content hash; of several, a hash over theirs and the weights.
+        Of one directory it is the content hash; of several, a hash over theirs and the weights. Languages, where they
+        are named, belong to what is read and so to the key, but the order does not depend on them.
         """
-        if len(self.sources) == 1:
-            return self._hashes[0]
-        identity = json.dumps([list(pair) for pair in zip(self._hashes, self.shares, strict=True)])
+        plain = self._hashes[0] if len(self.sources) == 1 else self._order_key
+        if self._languages is None:
+            return plain
+        identity = json.dumps([plain, self._languages.tolist()])
         return "sha256:" + hashlib.sha256(identity.encode()).hexdigest()
 
     @property
@@ -115,15 +126,15 @@ class Mixture:
     def pick(self, seed: int, first_sample: int, count: int) -> Picked:
         """Return the rows of the samples first_sample ... first_sample + count - 1 of a run.
 
-        A pure function of its arguments and `key`. Costs O(count), with several sources O(count + BLOCK), wherever
-        `first_sample` is and however many rows there are.
+        A pure function of its arguments, the sources' rows and the weights. Costs O(count), with several sources
+        O(count + BLOCK), wherever `first_sample` is and however many rows there are.
         """
         if len(self.sources) == 1:
             samples = np.arange(first_sample, first_sample + count, dtype=np.int64)
             # The key of runs with one directory, which a checkpoint of such a run goes on with.
             rows, visits = rows_of_samples(samples, len(self.sources[0].reader), "row order", seed)
             return Picked(np.zeros(count, dtype=np.int64), rows, visits)
-        sources, samples = samples_of_mixture(seed, self.key, self.shares, first_sample, count)
+        sources, samples = samples_of_mixture(seed, self._order_key, self.shares, first_sample, count)
         rows, visits = np.empty_like(samples), np.empty_like(samples)
         for number, source in enumerate(self.sources):
             mine = sources == number
@@ -135,7 +146,14 @@ class Mixture:
     def read(
         self, picked: Picked, columns: Sequence[str] = (), watch: Callable[[int], None] = lambda source: None
     ) -> Rows:
-        """Return the rows of `picked` [R], in its order. `watch` is told the number of a source before it is read."""
+        """Return the rows of `picked` [R], in its order, with their languages if these are named.
+
+        `watch` is told the number of a source before it is read.
+        """
+        rows = self._read(picked, columns, watch)
+        return rows if self._languages is None else replace(rows, language=self._languages[picked.source])
+
+    def _read(self, picked: Picked, columns: Sequence[str], watch: Callable[[int], None]) -> Rows:
         parts, places = [], []
         for number in np.unique(picked.source).tolist():
             watch(number)
@@ -235,26 +253,18 @@ def _shares_within(places: int, weights: Sequence[float], limits: Sequence[int])
     return shares
 
 
-def weights_of(data: str | Mapping[str, float]) -> dict[str, float]:
-    """Return the directories of the option `data` with their weights; a path is one directory of weight 1.
-
-    Raises InputError for no directory, or a weight that is not a number above 0.
-    """
-    if isinstance(data, str):
-        return {data: 1.0}
-    if not isinstance(data, Mapping) or not data:
-        raise InputError(
-            f"data must be a shard directory, or several with their weights such as {{shards/a: 0.7, shards/b: 0.3}}, "
-            f"but is {data!r}."
-        )
-    for directory, weight in data.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-            raise InputError(f"the weight of '{directory}' in data must be a number above 0, but is {weight!r}.")
-    return {str(directory): float(weight) for directory, weight in data.items()}
-
-
-def open_mixture(data: str | Mapping[str, float], split: Split = "train", skip: str | Path | None = None) -> Mixture:
+def open_mixture(
+    data: Data,
+    split: Split = "train",
+    skip: str | Path | None = None,
+    *,
+    sampling_exponent: float | None = None,
+    languages: Mapping[str, int] | None = None,
+) -> Mixture:
     """Open the shard directories of the option `data` for reading; `skip` is the file of the option `skip_rows`.
+
+    Where `data` gives no weights they follow from the training rows of each and the `sampling_exponent`, for every
+    split. With `languages` (directory -> number, `directories.languages_of`) rows know the number of their language.
 
     Checksums are not verified here (`pipeline.shards.verify` does that). The skip list names training rows, so other
     splits are read without it. Outside the training split a directory without rows is left out, even if none is left.
@@ -264,32 +274,39 @@ def open_mixture(data: str | Mapping[str, float], split: Split = "train", skip: 
             whose tokenizer, vocabulary or row length is not the others'; a weight or a line of the skip list that
             cannot be.
     """
-    weights = weights_of(data)
-    skips = read_skip_list(skip) if skip is not None and split == "train" else []
-    sources: list[Source] = []
-    for name, weight in weights.items():
-        directory = Path(name)
-        reader = ShardReader(directory, split, verify=False)
-        if sources:
-            _require_alike(sources[0], directory, reader.manifest)
-        for other in sources:
-            if other.reader.content_hash == reader.content_hash:
+    names = directories_of(data)
+    directories = [Path(name) for name in names]
+    readers = [ShardReader(directory, split, verify=False) for directory in directories]
+    for place, (directory, reader) in enumerate(zip(directories, readers, strict=True)):
+        _require_alike(directories[0], readers[0].manifest, directory, reader.manifest)
+        for other, before in zip(directories[:place], readers[:place], strict=True):
+            if before.content_hash == reader.content_hash:
                 raise InputError(
-                    f"'{other.directory}' and '{directory}' in data hold the same rows: name them once, with the sum "
-                    "of the weights."
+                    f"'{other}' and '{directory}' in data hold the same rows: name them once, with the sum of the "
+                    "weights."
                 )
-        if split == "train" and not len(reader):
+        if not reader.manifest.rows("train"):
             raise InputError(f"the shards in '{directory}' hold no rows to train on: give the pipeline more text.")
-        skipped = rows_to_skip(skips, directory, reader.content_hash, len(reader))
-        sources.append(Source(directory, weight, reader, skipped, split))
+    weights = weights_of(data, [reader.manifest.rows("train") for reader in readers], sampling_exponent)
+    skips = read_skip_list(skip) if skip is not None and split == "train" else []
+    sources = [
+        Source(
+            directory,
+            weight,
+            reader,
+            rows_to_skip(skips, directory, reader.content_hash, len(reader)),
+            split,
+            None if languages is None else languages[name],
+        )
+        for name, directory, weight, reader in zip(names, directories, weights, readers, strict=True)
+    ]
     return Mixture([source for source in sources if len(source.reader)])
 
 
-def _require_alike(first: Source, directory: Path, manifest: Manifest) -> None:
+def _require_alike(first: Path, expected: Manifest, directory: Path, found: Manifest) -> None:
     for name, words in _ALIKE.items():
-        expected, found = getattr(first.reader.manifest, name), getattr(manifest, name)
-        if expected != found:
+        if getattr(expected, name) != getattr(found, name):
             raise InputError(
-                f"shards that are mixed must have the same {words}, but '{first.directory}' has {expected} and "
-                f"'{directory}' has {found}: build them with the same tokenizer and job options."
+                f"shards that are mixed must have the same {words}, but '{first}' has {getattr(expected, name)} and "
+                f"'{directory}' has {getattr(found, name)}: build them with the same tokenizer and job options."
             )

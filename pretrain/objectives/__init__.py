@@ -17,11 +17,13 @@ from pretrain.data.counter import UInt64Array
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What an objective must know of the shards: the size of the vocabulary, its special ids, and places in a row."""
+    """What an objective must know of the shards: the size of the vocabulary, its special ids, places in a row, and
+    whether rows know their language."""
 
     vocab_size: int
     special_ids: dict[str, int]
     row_length: int
+    languages: bool = False
 
 
 B = TypeVar("B", bound=ModelBatch)

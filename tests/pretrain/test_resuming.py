@@ -198,7 +198,8 @@ def test_changes_are_those_leaves_that_differ(before, now):
 
 
 def test_every_pattern_of_what_may_change_names_an_option_that_exists():
-    config = compose("pretrain", ["run_dir=r", "data={s: 1.0}", "stages={long: {micro_batch_size: 1, data: {s: 1.0}}}"])
+    stages = "stages={long: {micro_batch_size: 1, data: {s: 1.0}}}"
+    config = compose("pretrain", ["run_dir=r", "data={s: 1.0}", "languages={en: s}", stages])
     options = [*flatten(OmegaConf.to_container(config, resolve=True)), "data", "stages.long.data"]
     for pattern in MAY_CHANGE:
         assert any(fnmatchcase(option, pattern) for option in options), pattern
@@ -219,6 +220,8 @@ def test_what_decides_the_numbers_is_not_on_the_list():
         "model.hidden_size",
         "objective.mask_probability",
         "schedule.warmup",
+        "sampling_exponent",
+        "languages",
         "stages",
     } <= fixed
 

@@ -43,12 +43,12 @@ def shards(tmp_path_factory):
     return made
 
 
-def write_run(run_dir, shards, entries=FROM_THE_START, *overrides, last=40):
+def write_run(run_dir, shards, entries=FROM_THE_START, *overrides, last=40, data=None):
     """What a run leaves that its rows follow from: options, provenance and where each stage began."""
     a, b = shards
     run_dir.mkdir()
     sizes = ("trainer.global_batch_size=16", "trainer.micro_batch_size=4", "trainer.log_every=10", "ranks=2")
-    data = f"data={{{a}: 0.7, {b}: 0.3}}"
+    data = f"data={data or f'{{{a}: 0.7, {b}: 0.3}}'}"
     config = compose("pretrain", ["experiment=tiny", f"run_dir={run_dir}", data, "seed=5", *sizes, *overrides])
     hashes = {str(path): ShardReader(path, verify=False).content_hash for path in shards}
     write_provenance(run_dir, config, hashes, {"seed": 5})
@@ -104,6 +104,17 @@ def test_the_step_belongs_to_the_stage_it_was_made_in_and_goes_on_where_its_data
     second = rows_of_step(run, 33)
     assert len(second) == 16 and {row.data for row in second} == {str(b)}
     assert [row.row for row in second] == open_mixture(str(b)).pick(5, 160 + 2 * 16, 16).rows.tolist()
+
+
+def test_rows_of_a_run_whose_weights_followed_from_an_exponent_are_found(shards, tmp_path):
+    a, b = map(str, shards)
+    sized = {"data": f"[{a},{b}]"}
+    run = read_run(write_run(tmp_path / "run", shards, FROM_THE_START, "sampling_exponent=0.5", **sized))
+    found = [(row.data, row.row) for row in rows_of_step(run, 23)]
+    mixture = open_mixture([a, b], sampling_exponent=0.5)
+    expected = mixture.pick(5, 22 * 16, 16)
+    names = [str(mixture.sources[number].directory) for number in expected.source]
+    assert found == list(zip(names, expected.rows.tolist(), strict=True))
 
 
 def test_the_table_shows_every_row_with_its_documents_and_texts(shards, tmp_path):

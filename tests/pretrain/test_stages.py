@@ -22,6 +22,13 @@ def test_a_length_curriculum_takes_what_it_does_not_say_from_the_run():
     assert long.end == pytest.approx(1.0)
 
 
+def test_each_stage_may_have_its_own_sampling_exponent():
+    given = {"wide": {"share": 0.5, "sampling_exponent": 0}, "rest": {"share": 0.5}}
+    assert [stage.sampling_exponent for stage in plan(given, ["a", "b"], 64, 8, 0.5)] == [0, 0.5]
+    assert plan(None, ["a", "b"], 64, 8, 0.7)[0].sampling_exponent == 0.7
+    assert plan(None, "a", 64, 8)[0].sampling_exponent is None
+
+
 @pytest.mark.parametrize(
     ("stages", "sentence"),
     [
@@ -30,6 +37,7 @@ def test_a_length_curriculum_takes_what_it_does_not_say_from_the_run():
         ({"a": {"shaer": 1.0}}, "stages.a has no option 'shaer': did you mean 'share'"),
         ({"a": {"share": 1.5}}, "stages.a.share must be a share of the budget"),
         ({"a": {"share": 1.0, "micro_batch_size": 0}}, "stages.a.micro_batch_size must be a whole number"),
+        ({"a": {"share": 1.0, "sampling_exponent": "x"}}, "stages.a.sampling_exponent must be a number or null"),
         ({"a": 3}, "stages.a must be a mapping"),
     ],
 )

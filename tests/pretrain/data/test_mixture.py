@@ -3,6 +3,7 @@ import pickle
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from conf.command import compose
 from conf.errors import InputError
 from pipeline.shards import ShardReader, ShardRows, content_hash, read_manifest, write_manifest
-from pretrain.data.mixture import Mixture, Picked, Source, open_mixture, weights_of
+from pretrain.data.mixture import Mixture, Picked, Source, open_mixture
 from pretrain.data.order import BLOCK, rows_at
 from tests.helpers.shard_directory import sentences, write_shards
 
@@ -238,33 +238,49 @@ def test_shards_that_do_not_belong_together_are_refused_naming_both(directories,
         assert sentence.format(a=a, path=path) in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("data", "sentence"),
-    [
-        ({"x": 0}, "the weight of 'x' in data must be a number above 0, but is 0"),
-        ({"x": 0.5, "y": -1}, "the weight of 'y'"),
-        ({"x": "much"}, "but is 'much'"),
-        ({"x": float("inf")}, "but is inf"),
-        ({"x": True}, "but is True"),
-        ({}, "data must be a shard directory, or several with their weights"),
-        (3, "data must be a shard directory, or several with their weights"),
-    ],
-)
-def test_weights_that_cannot_be_are_one_sentence(data, sentence):
-    with pytest.raises(InputError, match=sentence):
-        weights_of(data)
-
-
 def test_a_weight_too_small_to_ever_be_picked_is_refused(directories):
     a, b = map(str, directories)
     with pytest.raises(InputError, match="at least one row in 65536, but is 1e-07"):
         open_mixture({a: 1e-7, b: 1.0})
 
 
-def test_a_mapping_with_slashes_is_an_option_of_the_command_line():
-    config = compose("pretrain", ["run_dir=r", "data={/shards/a-1.2/x: 0.7, shards/b: 0.3}"])
-    assert weights_of(config.data) == {"/shards/a-1.2/x": 0.7, "shards/b": 0.3}
-    assert weights_of("shards/a") == {"shards/a": 1.0}
+def shares_by_name(mixture):
+    return {source.directory.name: share for source, share in zip(mixture.sources, mixture.shares, strict=True)}
+
+
+def test_without_weights_directories_are_read_by_their_size_and_the_exponent(directories):
+    a, b = map(str, directories)
+    rows = {name: len(ShardReader(name, verify=False)) for name in (a, b)}
+    assert rows[a] > rows[b]  # b holds more of the same texts out
+    for exponent in (0.0, 0.5, 1.0, None):
+        powers = {Path(name).name: rows[name] ** (1.0 if exponent is None else exponent) for name in rows}
+        for split in ("train", "validation"):
+            found = open_mixture([a, b], split, sampling_exponent=exponent)
+            for name, share in shares_by_name(found).items():
+                assert share == pytest.approx(BLOCK * powers[name] / sum(powers.values()), abs=1), (exponent, split)
+    assert open_mixture([a, b]).key == open_mixture({a: rows[a], b: rows[b]}).key
+    assert open_mixture([a, b], sampling_exponent=0.5).key != open_mixture([a, b]).key
+
+
+def test_rows_know_the_language_of_their_directory_in_any_process(directories):
+    a, b = map(str, directories)
+    mixture = open_mixture([a, b], languages={a: 5, b: 2})
+    wanted = mixture.pick(0, 0, 50)
+    of_a = np.array([source.directory == directories[0] for source in mixture.sources])[wanted.source]
+    for each in (mixture, pickle.loads(pickle.dumps(mixture))):
+        assert np.array_equal(each.read(wanted).language, np.where(of_a, 5, 2))
+    assert open_mixture(a, languages={a: 5}).read(picked([0, 0], [1, 2])).language.tolist() == [5, 5]
+    assert open_mixture([a, b]).read(wanted).language is None
+
+
+def test_other_numbers_of_languages_are_other_data_but_not_another_order_of_rows(directories):
+    a, b = map(str, directories)
+    plain, first, second = (open_mixture([a, b], languages=n) for n in (None, {a: 0, b: 1}, {a: 1, b: 0}))
+    alone = open_mixture(a, languages={a: 0})
+    assert len({plain.key, first.key, second.key, alone.key, open_mixture(a).key}) == 5
+    assert first.key == open_mixture([b, a], languages={b: 1, a: 0}).key
+    for mixture in (first, second):
+        assert np.array_equal(mixture.pick(0, 0, 100).rows, plain.pick(0, 0, 100).rows)
 
 
 def test_skipped_rows_are_found_by_directory_or_hash_and_move_nothing(directories, tmp_path, monkeypatch):

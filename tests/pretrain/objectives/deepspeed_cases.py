@@ -15,6 +15,7 @@ from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.causal_lm import CausalLM
 from pretrain.objectives.masked_lm import MaskedLM
 from pretrain.objectives.masked_lm_sentences import MaskedLMWithSentences
+from tests.helpers.rows import part_of
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 VOCAB, LENGTH, COUNT, STEPS, RATE = 100, 64, 4, 2, 0.1
@@ -46,9 +47,7 @@ def some_rows(seed: int) -> Rows:
 
 
 def batch_of(name: str, step: int, part: slice) -> MicroBatch:
-    rows, partners = (
-        Rows(*(column[part] for column in vars(some_rows(2 * step + number)).values())) for number in range(2)
-    )
+    rows, partners = (part_of(some_rows(2 * step + number), part) for number in range(2))
     keys = hash_coordinates(derive_key("rows", step), np.arange(COUNT))[part]
     return OBJECTIVES[name].make_batch(rows, keys, np.ones(len(keys), bool), training=True, partners=partners)
 

@@ -12,6 +12,7 @@ from pipeline.shards import Rows
 from pipeline.token_flags import SENTENCE_END, SENTENCE_START, ids_of
 from pretrain.data.counter import derive_key, hash_coordinates
 from pretrain.objectives.sentence_pairs import MINIMUM_PLACES, make_pairs, pair_capacity
+from tests.helpers.rows import part_of
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 STOP, LENGTH = 5, 48
@@ -96,11 +97,11 @@ def worlds(draw):
 def test_pieces_become_pairs_or_stay_and_nothing_else_happens(world, task, seed):
     rows, partners = world
     count = min(len(rows.input_ids), len(partners.input_ids))
-    rows, partners = (Rows(*(part[:count] for part in vars(made).values())) for made in world)
-    before = [part.copy() for part in (*vars(rows).values(), *vars(partners).values())]
+    rows, partners = (part_of(made, slice(count)) for made in world)
+    columns = [part for made in (rows, partners) for part in vars(made).values() if part is not None]
+    before = [column.copy() for column in columns]
     pairs = pairs_of(task, rows, partners, str(seed))
-    after = (*vars(rows).values(), *vars(partners).values())
-    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(before, columns, strict=True))
     made = pairs.rows
     pieces = [int(row.max()) for row in rows.segments]
     assert [int(row.max()) for row in made.segments] == pieces
@@ -128,7 +129,7 @@ def test_pieces_become_pairs_or_stay_and_nothing_else_happens(world, task, seed)
 def test_parts_begin_with_sentences(world, task):
     rows, partners = world
     count = min(len(rows.input_ids), len(partners.input_ids))
-    rows, partners = (Rows(*(part[:count] for part in vars(made).values())) for made in world)
+    rows, partners = (part_of(made, slice(count)) for made in world)
     begins = {
         int(made.input_ids[place])
         for made in (rows, partners)
@@ -145,7 +146,7 @@ def test_parts_begin_with_sentences(world, task):
 def many_pairs(task, **made):
     rows, partners = packed_rows(3000, 1, **made), packed_rows(3000, 2, **made)
     count = min(len(rows.input_ids), len(partners.input_ids))
-    rows, partners = (Rows(*(part[:count] for part in vars(kind).values())) for kind in (rows, partners))
+    rows, partners = (part_of(kind, slice(count)) for kind in (rows, partners))
     return parts_of(pairs_of(task, rows, partners))
 
 
@@ -187,7 +188,7 @@ def test_a_row_gives_the_same_pairs_in_any_batch_and_others_with_another_key(tas
     keys = hash_coordinates(derive_key("test"), np.arange(20))
 
     def ids(part, keys):
-        mine, theirs = (Rows(*(array[part] for array in vars(made).values())) for made in (rows, partners))
+        mine, theirs = (part_of(made, part) for made in (rows, partners))
         return make_pairs(mine, keys[part], np.ones(20, dtype=bool)[part], task, SPECIAL, theirs).rows.input_ids
 
     whole = ids(slice(None), keys)
