@@ -1,5 +1,6 @@
 """Every entry of the `objective` group builds the objective that it names, with options that fit its signature."""
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import conf
 from conf.checks import check_target
 from conf.errors import InputError
 from pretrain.objectives import DataFacts
+from pretrain.objectives.mass import MASS
 
 FACTS = DataFacts(60, {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}, 32)
 EXPECTED = {
@@ -17,6 +19,7 @@ EXPECTED = {
     "masked_lm_nsp": (("masked_lm", "next_sentence"), ("sentence_lengths",), True),
     "masked_lm_sop": (("masked_lm", "sentence_order"), ("sentence_lengths",), False),
     "causal_lm": (("causal_lm",), (), False),
+    "mass": (("mass",), (), False),
 }
 
 
@@ -30,6 +33,12 @@ def test_entries_build_their_objectives(name):
     check_target(node, "objective")
     objective = instantiate(node, _convert_="all")(FACTS)
     assert (objective.loss_names, objective.columns, objective.needs_partners) == EXPECTED[name]
+
+
+def test_the_group_of_mass_has_the_defaults_of_the_class():
+    node = {key: value for key, value in entry("mass").items() if not key.startswith("_")}
+    defaults = {name: p.default for name, p in inspect.signature(MASS).parameters.items() if name != "facts"}
+    assert node == defaults
 
 
 @pytest.mark.parametrize("change", [{"unit": "phrase"}, {"exclude": "7"}, {"mask_probabilty": 0.3}])
