@@ -219,6 +219,8 @@ def describe(annotation: Any) -> str:
     if origin in (list, tuple):
         inner = get_args(annotation)
         return f"a list of {describe(inner[0])}" if inner else "a list"
+    if origin is dict:
+        return "a mapping of names"
     words = {
         bool: "true or false",
         int: "a whole number",

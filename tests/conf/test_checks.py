@@ -21,6 +21,7 @@ class Options:
     output: str = MISSING
     part: Any = None
     sizes: list[int] | None = None
+    names: dict[str, float] | None = None
 
 
 def check(**options):
@@ -32,7 +33,7 @@ def target(**options):
 
 
 def test_fitting_configuration_passes():
-    check(output="x", part=target(width=3, kind="b", ratio=0.5), sizes=[1, 2])
+    check(output="x", part=target(width=3, kind="b", ratio=0.5), sizes=[1, 2], names={"a": 0.5})
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def test_fitting_configuration_passes():
         ({"output": "???"}, "'output' must be given"),
         ({"output": 3}, "'output' must be text, but is 3"),
         ({"output": "x", "sizes": 1}, r"'sizes' must be a list of .* null, but is 1: write sizes='\[1\]'"),
+        ({"output": "x", "names": ["a"]}, r"'names' must be a mapping of names or null, but is \['a'\]"),
         ({"output": "x", "sizes": [1, "two"]}, "'sizes' must be a list of a whole number or null"),
         ({"output": "x", "part": {"widht": 1}}, "'part' has no option 'widht': did you mean 'width'"),
         ({"output": "x", "part": {"width": 1.5}}, "'part.width' must be a whole number, but is 1.5"),

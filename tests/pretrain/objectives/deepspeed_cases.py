@@ -6,15 +6,17 @@ import numpy as np
 import torch
 
 from pipeline.shards import Rows
+from pretrain.data.batching import PairBatch
 from pretrain.data.counter import derive_key, hash_coordinates
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group
 from pretrain.engine import TrainingEngine
-from pretrain.models.encoder import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.causal_lm import CausalLM
 from pretrain.objectives.masked_lm import MaskedLM
 from pretrain.objectives.masked_lm_sentences import MaskedLMWithSentences
+from pretrain.objectives.mass import MASS
 from tests.helpers.rows import part_of
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
@@ -26,11 +28,14 @@ OBJECTIVES: dict[str, Any] = {
     "next_sentence": MaskedLMWithSentences(FACTS, sentence_task="next_sentence", unit="span"),
     "sentence_order": MaskedLMWithSentences(FACTS, sentence_task="sentence_order"),
     "causal_lm": CausalLM(FACTS),
+    "mass": MASS(FACTS, cross_attention_to_masks=False),
 }
 
 
 def model_of(name: str) -> torch.nn.Module:
     torch.manual_seed(0)
+    if name == "mass":
+        return OBJECTIVES[name].build_model(Seq2SeqConfig(16, 2, 2, 2, 16), VOCAB)
     options = {"causal": name == "causal_lm", "token_types": 2, "pooler": name not in ("masked_lm", "causal_lm")}
     return OBJECTIVES[name].build_model(EncoderConfig(**SMALL, **options), VOCAB)
 
@@ -82,15 +87,22 @@ def train_cases(group: Group, cases: list[tuple[int, str]]) -> list[dict[str, di
     return [train(group, *case) for case in cases]
 
 
+def logits_of(model: torch.nn.Module, batch: Any) -> torch.Tensor:
+    if isinstance(batch, PairBatch):
+        decoder = batch.decoder_input_ids, batch.decoder_position_ids, batch.decoder_layout, batch.target_positions
+        return model(batch.input_ids, batch.position_ids, batch.layout, *decoder, hidden_keys=batch.hidden_keys)
+    return model(batch.input_ids, batch.position_ids, batch.layout, batch.target_positions, batch.token_type_ids)
+
+
 def train_plainly(name: str) -> dict[str, torch.Tensor]:
     """The same by torch alone, with logits and torch's own loss."""
     model = model_of(name)
     for step in range(STEPS):
         made = batch_of(name, step, slice(None))
         batch = made.batch
-        logits = model(batch.input_ids, batch.position_ids, batch.layout, batch.target_positions, batch.token_type_ids)
+        logits = logits_of(model, batch)
         losses = [(torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none") * batch.weights).sum()]
-        if batch.sentence_positions is not None:
+        if name in ("next_sentence", "sentence_order"):
             _, sentences = model.forward_with_sentences(
                 batch.input_ids,
                 batch.position_ids,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from conf.errors import InputError
 from pipeline.shards import Rows
 from pretrain.data.counter import derive_key, hash_coordinates
+from pretrain.data.mixture import Picked, open_mixture
 from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.objectives import DataFacts
 from pretrain.objectives.causal_lm import CausalLM
@@ -21,6 +22,7 @@ from pretrain.objectives.fragments import most_targets
 from pretrain.objectives.masked_lm import MaskedLM
 from pretrain.objectives.mass import MASS
 from tests.helpers.rows import part_of
+from tests.helpers.shard_directory import sentences, write_shards
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 PAD, CLS, SEP, MASK = 0, 2, 3, 4
@@ -227,6 +229,24 @@ def test_another_key_gives_other_fragments_and_validation_those_of_training():
     first = tensors_of(batch_of(objective, rows).batch)
     assert tensors_of(batch_of(objective, rows, training=False).batch) == first
     assert tensors_of(batch_of(objective, rows, row_keys(2, "other")).batch)["input_ids"] != first["input_ids"]
+
+
+def test_fragments_are_a_function_of_row_seed_and_epoch(tmp_path):
+    mixture = open_mixture(str(write_shards(tmp_path / "shards", sentences(100))))
+    manifest, count = mixture.manifest, len(mixture)
+    objective = MASS(DataFacts(manifest.vocab_size, manifest.special_ids, manifest.row_length))
+
+    def hidden(seed, first_sample, order=slice(None)):
+        """Which places of each row are hidden, by the row's number, in the epoch that begins at a sample."""
+        picked = mixture.pick(seed, first_sample, count)
+        picked = Picked(picked.source[order], picked.rows[order], picked.visits[order])
+        rows, keys = mixture.read(picked), mixture.row_keys(picked, "rows", seed, visits=True)
+        return objective.corrupt(rows, keys).hidden[np.argsort(picked.rows)]
+
+    first = hidden(0, 0)
+    assert np.array_equal(first, hidden(0, 0, slice(None, None, -1)))
+    for other in (hidden(0, count), hidden(1, 0)):
+        assert (first != other).any(axis=1).mean() > 0.9
 
 
 def test_fragments_of_one_token_give_the_encoder_the_input_of_masked_lm_for_that_position():
