@@ -246,7 +246,7 @@ def test_fragments_are_a_function_of_row_seed_and_epoch(tmp_path):
     first = hidden(0, 0)
     assert np.array_equal(first, hidden(0, 0, slice(None, None, -1)))
     for other in (hidden(0, count), hidden(1, 0)):
-        assert (first != other).any(axis=1).mean() > 0.9
+        assert (first != other).any(axis=1).mean() > 0.8
 
 
 def test_fragments_of_one_token_give_the_encoder_the_input_of_masked_lm_for_that_position():
