@@ -20,7 +20,6 @@ from pretrain.data.counter import UInt64Array
 from pretrain.models.encoder import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
-from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
 from pretrain.objectives.masking import Choice, choose_spans, choose_tokens, choose_words, replace_tokens
 
 Unit = Literal["token", "word", "span"]
@@ -166,6 +165,9 @@ class MaskedLM:
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Sum of weight * cross-entropy over the target slots, in fp32; 0 where no slot has a weight."""
+        # Imported here: it brings torch's compiler along, a second of every process that only makes batches.
+        from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
+
         states = cast(MaskedLanguageModel, model).target_states(
             batch.input_ids, batch.position_ids, batch.layout, batch.target_positions
         )
