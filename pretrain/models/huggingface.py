@@ -21,6 +21,7 @@ from conf.errors import InputError
 from conf.files import atomic_write_bytes, atomic_write_text, fsync_directory
 from pipeline.tokenizer import load_tokenizer, save_tokenizer, special_ids
 from pretrain.data.batching import pad_sequences
+from pretrain.models.config import EncoderConfig
 from pretrain.models.huggingface_config import check_exportable, config_from_huggingface, config_to_huggingface
 from pretrain.models.huggingface_names import from_huggingface, has_sentence_head, to_huggingface
 from pretrain.models.huggingface_roberta import roberta_as_bert
@@ -116,11 +117,13 @@ def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | No
         raise InputError(f"'{folder}' is no Hugging Face folder: it has no {CONFIG}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"'{config_path}' cannot be read as JSON: {error}") from error
-    config_from_huggingface(raw, str(config_path))  # refuses a kind of model before its weights are read
+    if not isinstance(raw, dict):
+        raise InputError(f"'{config_path}' must hold a JSON object, but holds {json.dumps(raw)[:40]}")
+    _config_of(raw, config_path)  # refuses a kind of model before its weights are read
     weights_path, tensors = read_weights(folder)
     if raw["model_type"] == "roberta":
         raw, tensors = roberta_as_bert(raw, tensors, str(weights_path))
-    config, vocab_size = config_from_huggingface(raw, str(config_path))
+    config, vocab_size = _config_of(raw, config_path)
     config = replace(config, pooler=config.architecture == "bert" and has_sentence_head(tensors))
     state, has_head, unused = from_huggingface(tensors, config, vocab_size, str(weights_path))
     model = model_from_state(config, vocab_size, state, str(weights_path), partial=not has_head)
@@ -130,6 +133,13 @@ def import_folder(path: str | Path) -> tuple[MaskedLanguageModel, Tokenizer | No
         logger.info("%s: not used: %s", weights_path, ", ".join(unused))
     tokenizer = load_tokenizer(folder) if (folder / TOKENIZER).is_file() else None
     return model.eval(), tokenizer
+
+
+def _config_of(raw: dict[str, Any], path: Path) -> tuple[EncoderConfig, int]:
+    try:
+        return config_from_huggingface(raw, str(path))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"'{path}' has a field that is not of its kind ({error}): download it again") from error
 
 
 @torch.no_grad()

@@ -66,9 +66,10 @@ class MaskedLM:
         for name, value in (
             ("mask_probability", mask_probability),
             ("evaluation_mask_probability", evaluation_mask_probability),
-            ("mask_share", mask_share),
-            ("random_share", random_share),
         ):
+            if not 0.0 < value <= 1.0:
+                raise InputError(f"objective.{name} must be above 0 and at most 1, but is {value}.")
+        for name, value in (("mask_share", mask_share), ("random_share", random_share)):
             if not 0.0 <= value <= 1.0:
                 raise InputError(f"objective.{name} must be between 0 and 1, but is {value}.")
         if mask_share + random_share > 1.0 + 1e-9:
