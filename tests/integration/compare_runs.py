@@ -1,7 +1,7 @@
 """Compare a run with one that should be the same: `python -m tests.integration.compare_runs RUN_DIR OTHER_RUN_DIR`.
 
-Prints the loss curve of both as a markdown table and whether all figures and the last checkpoint's files are equal to
-the last digit. Ends with 1 if anything differs.
+RUN_DIR is the one that was not disturbed. Prints the loss curve of both as a markdown table and whether all figures and
+the last checkpoint's files are equal to the last digit. Ends with 1 if anything differs.
 """
 
 import json
@@ -50,9 +50,13 @@ def main() -> None:
     one, other = (Path(argument) for argument in sys.argv[1:])
     losses = figures(one), figures(other)
     print(table(*losses))
-    steps = sorted(losses[0].keys() | losses[1].keys())
-    apart = [step for step in steps if losses[0].get(step) != losses[1].get(step)]
-    print(f"\nfigures of {len(steps)} steps: {'all equal' if not apart else f'other ones from step {apart[0]} on'}")
+    apart = [step for step in sorted(losses[0]) if losses[0][step] != losses[1].get(step)]
+    only = sorted(losses[1].keys() - losses[0].keys())
+    print(
+        f"\nfigures of {len(losses[0])} steps: {f'others at steps {apart}' if apart else 'all equal to the last digit'}"
+    )
+    if only:
+        print(f"lines that only the other run has, written where it was stopped: steps {only}")
     files = last_files(one), last_files(other)
     print(f"files of the last checkpoint: {'equal to the bit' if files[0] == files[1] else 'not equal'}")
     sys.exit(1 if apart or files[0] != files[1] else 0)
