@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import importlib
 import inspect
+import math
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -192,7 +193,7 @@ def matches(value: Any, annotation: Any) -> bool:
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if annotation is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if annotation in (str, Path):
         return isinstance(value, str)
     if origin in (list, tuple, set) or (isinstance(origin, type) and issubclass(origin, Iterable)):

@@ -53,8 +53,11 @@ class PretrainOptions:
 def rank_command(config: DictConfig) -> list[str]:
     """Return the command line that runs this very job as one rank (of a sweep, only this job of it)."""
     hydra_config = HydraConfig.get()
-    sources = [source.path for source in hydra_config.runtime.config_sources if source.provider == "command-line"]
-    where = [word for path in sources for word in ("--config-dir", path)]
+    paths = {source.provider: source.path for source in hydra_config.runtime.config_sources}
+    where = ["--config-name", str(hydra_config.job.config_name), "--config-path", paths["main"]]
+    where += ["--config-dir", paths["command-line"]] if "command-line" in paths else []
+    # Of a sweep, each job starts its own ranks.
+    where += [word for word in hydra_config.overrides.hydra if not word.startswith(("hydra.mode", "hydra.sweep"))]
     run_dir = str(config.run_dir).replace("\\", "\\\\").replace("'", "\\'")
     return [
         sys.executable, "-m", "pretrain", *where, *hydra_config.overrides.task, f"run_dir='{run_dir}'"
@@ -69,6 +72,8 @@ def starts_ranks(config: DictConfig) -> bool:
 @command("pretrain", schema=PretrainOptions, directory="run_dir", only_starts=starts_ranks)
 def main(config: DictConfig) -> None:
     """Run as the rank that a launcher made of this process, or start the ranks."""
+    if not 0 <= config.seed < 2**63:
+        raise InputError(f"seed must be from 0 to 2^63 - 1, but is {config.seed}.")
     if config.ranks < 1:
         raise InputError(f"ranks must be at least 1, but is {config.ranks}.")
     if starts_ranks(config):

@@ -22,6 +22,7 @@ from pretrain.checkpoints import Checkpoint, CheckpointFolder, RunState
 from pretrain.distributed import Group
 from pretrain.engine_state import FullState
 from pretrain.models.adopt import adopt_weights
+from pretrain.models.config import adopted_differences
 from pretrain.models.language_model import LanguageModel
 from pretrain.models.load import load_model
 from pretrain.models.resize import resize_optimizer_state, resize_weights
@@ -64,6 +65,9 @@ def begin(
     checkpoint = group.from_main(CheckpointFolder(config["run_dir"]).last_good)
     if checkpoint is not None:
         return _resume(config, model, architecture, manifest, data_hash, checkpoint, group)
+    for option in ("fork_optimizer", "fork_progress"):
+        if config["fork"] is None and config[option] != "keep":
+            raise InputError(f"{option}={config[option]} is for a fork, but no fork is given: set fork=CHECKPOINT.")
     if config["fork"] is not None and config["init_from"] is not None:
         raise InputError("a run begins either as a fork or from init_from, but both are given: leave one of them away.")
     if config["fork"] is not None:
@@ -121,8 +125,11 @@ def _fork(
         tokenizer_hash=manifest.tokenizer_hash,
         optimizer=config["optimizer"],
     )
+    notes = adopted_differences(source.model, asdict(architecture), str(fork.checkpoint.path))
     load_weights(model, weights)
     if group.ranks.is_main:
+        for note in notes:
+            logger.info(note)
         logger.info("began as a fork of %s, at step %d", fork.checkpoint.path, fork.state.step)
     return Beginning(
         fork.state, FullState({}, optimizer, fork.state.updates) if fork.keeps_optimizer else None, saved_step=-1

@@ -20,6 +20,7 @@ import shutil
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ class RunState:
     `model` holds the fields of the architecture, `data_hash` stands for the data of all stages, `config` for the
     resolved options. `validation` is the main validation loss at this very step, if it was measured. `fork` says which
     checkpoint of another run this run began from. `files`: name -> {bytes, sha256}.
+    `losses` holds for each rank the sums of the steps since the last line of metrics.jsonl (`LossSums.state`).
     """
 
     step: int
@@ -69,6 +71,7 @@ class RunState:
     skipped_tokens: int = 0
     consumed: dict[str, int] = field(default_factory=dict)
     recent_norms: list[float] = field(default_factory=list)
+    losses: list[dict[str, list[float]]] = field(default_factory=list)
     wandb_id: str | None = None
     validation: float | None = None
     fork: dict[str, Any] | None = None
@@ -77,7 +80,8 @@ class RunState:
 
 @dataclass(frozen=True)
 class Keep:
-    """Which checkpoints of a run stay: the `last` ones, the `best` ones by validation loss, and every `every` steps."""
+    """Which checkpoints of a run stay: the `last` ones, the `best` ones by validation loss, and one every `every`
+    steps: the first at or after each multiple (a step that was skipped is not saved, but the next one)."""
 
     last: int = 2
     best: int = 0
@@ -86,7 +90,9 @@ class Keep:
     def of(self, losses: Mapping[int, float | None]) -> set[int]:
         """Return the steps to keep, given the validation loss (None: not measured) of each step there is."""
         steps = sorted(losses)
-        lasting = {step for step in steps if self.every and step % self.every == 0}
+        lasting = set()
+        if self.every:
+            lasting = {s for before, s in pairwise([0, *steps]) if s // self.every > before // self.every}
         return set(steps[-self.last :]) | set(by_loss(losses)[: self.best]) | lasting
 
 
@@ -228,7 +234,7 @@ class CheckpointFolder:
 
     def _latest(self) -> str | None:
         pointer = self.path / LATEST
-        return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else None
+        return pointer.read_text(encoding="utf-8", errors="replace").strip() if pointer.is_file() else None
 
     def _require_space(self, needed: int, name: str) -> None:
         free = shutil.disk_usage(self.path).free

@@ -93,6 +93,13 @@ class DeepSpeedOptions:
             raise InputError(
                 f"deepspeed.initial_loss_scale must be a power of two from 1 on, but is {self.initial_loss_scale:g}."
             )
+        for name in ("initial_loss_scale", "loss_scale_window"):
+            if not self.scales_loss and getattr(self, name) != getattr(type(self), name):
+                raise InputError(
+                    f"deepspeed.{name}={getattr(self, name):g} is for loss scaling, but with "
+                    f"deepspeed.precision={self.precision} the loss is not scaled: leave it away, or set "
+                    "deepspeed.loss_scaling=true."
+                )
         for name in ("bucket_size", "loss_scale_window"):
             if getattr(self, name) < 1:
                 raise InputError(f"deepspeed.{name} must be at least 1, but is {getattr(self, name)}.")

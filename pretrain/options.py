@@ -3,6 +3,7 @@
 Must not import torch: a wrong number is told before anything heavy starts.
 """
 
+import os
 from dataclasses import dataclass
 
 from conf.errors import InputError
@@ -31,9 +32,9 @@ _ABOVE_0 = (
     "hang_seconds",
     "time_limit_minutes",
     "threads",
-    "collective_timeout_seconds",
     "peak_flops",
 )
+_LONGEST_TIMEOUT = 30 * 86400
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,19 @@ class TrainerOptions:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise InputError(f"trainer.{name} must be above 0, but is {value}.")
+        if not 1 <= self.collective_timeout_seconds <= _LONGEST_TIMEOUT:
+            raise InputError(
+                f"trainer.collective_timeout_seconds must be from 1 to {_LONGEST_TIMEOUT} (a month), but is "
+                f"{self.collective_timeout_seconds:g}."
+            )
+        if self.keep_best and not (self.validation_every and self.validation_rows):
+            raise InputError(
+                f"trainer.keep_best={self.keep_best} needs validation, but trainer.validation_every is "
+                f"{self.validation_every} and trainer.validation_rows is {self.validation_rows}."
+            )
+        cores = os.cpu_count() or 1
+        if self.threads is not None and self.threads > cores:
+            raise InputError(f"trainer.threads must be at most the {cores} cores there are, but is {self.threads}.")
         _ = self.budget
 
     @property

@@ -4,6 +4,7 @@ Everything is computed anew from the run's configuration: nothing was recorded w
 """
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -66,6 +67,7 @@ class Run:
     ranks: int
     skip_rows: str | None
     log_every: int
+    max_steps: int | None
 
 
 @command("rows", schema=RowsOptions, directory="run_dir")
@@ -94,6 +96,7 @@ def read_run(directory: Path) -> Run:
             ranks=options["ranks"],
             skip_rows=options.get("skip_rows"),
             log_every=trainer["log_every"],
+            max_steps=trainer["max_steps"],
         )
     except (OmegaConfBaseException, YAMLError, KeyError, TypeError, OSError) as error:
         raise InputError(
@@ -107,7 +110,7 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
     Raises InputError for a step that the run has not had, for shards that are no longer what it read, and for `ranks`
     that its batches cannot be dealt to.
     """
-    reached = _last_step_logged(run.directory) + run.log_every
+    reached = min(_last_step_logged(run.directory) + run.log_every, run.max_steps or sys.maxsize)
     if step > reached:
         raise InputError(
             f"step must be one that the run in '{run.directory}' has made, at most {reached}, but is {step}."

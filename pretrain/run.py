@@ -19,7 +19,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from conf.errors import InputError
-from conf.files import atomic_write_bytes, directory_lock
+from conf.files import atomic_write_bytes, directory_lock, sha256_file
 from conf.provenance import write_provenance
 from pretrain import dry_run, preflight, stage_data
 from pretrain.beginning import Beginning, begin
@@ -37,6 +37,7 @@ from pretrain.checkpoints import CheckpointFolder, RunState
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, threads_of_a_rank
 from pretrain.engine import TrainingEngine
+from pretrain.loss_sums import LossSums
 from pretrain.options import TrainerOptions
 from pretrain.peak_flops import Precision, device_peak
 from pretrain.ranks import Ranks
@@ -71,6 +72,15 @@ def train(config: DictConfig, ranks: Ranks) -> Ending:
 
 def _plain(config: DictConfig) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
+
+
+def _identity(config: DictConfig) -> dict[str, Any]:
+    """Return the options by which a checkpoint knows its run: of a list of rows to skip, the content counts too."""
+    options = _plain(config)
+    if options["skip_rows"] is not None:
+        path = Path(options["skip_rows"])
+        options["skip_rows"] = f"{path.name}, sha256 {sha256_file(path)[:16]}"
+    return options
 
 
 @contextlib.contextmanager
@@ -109,6 +119,9 @@ def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePla
         stack.callback(engine.close)
         if pieces.beginning.optimizer is not None:
             engine.load_optimizer_state(pieces.beginning.optimizer)
+        losses = LossSums()
+        if pieces.beginning.saved_step >= 0 and pieces.beginning.state is not None:
+            losses.restore(pieces.beginning.state.losses, group.ranks.rank, group.ranks.world_size)
         trainer = Trainer(
             options=options,
             engine=engine,
@@ -119,6 +132,7 @@ def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePla
             seed=config.seed,
             wants_stop=preemption.requested,
             spikes=pieces.spikes,
+            losses=losses,
             **_counts(pieces.beginning),
         )
         if pieces.beginning.saved_step >= 0 and trainer.is_finished:
@@ -180,10 +194,15 @@ class _Pieces:
 
 def _build(config: DictConfig, options: TrainerOptions, data: Sequence[StageData], group: Group) -> _Pieces:
     """Build model, optimiser, schedule and stages, and find where the run begins. A collective call."""
-    require_wandb(config.wandb.project)
+    require_wandb(config.wandb.project, config.wandb.entity, config.wandb.name)
+    if options.keep_best and all(stage.held_out is None for stage in data):
+        raise InputError(
+            f"trainer.keep_best={options.keep_best} needs held-out rows, but the shards in '{data[0].directory}' have "
+            "none: make them with job.held_out_share, or set trainer.keep_best=0"
+        )
     architecture = hydra.utils.instantiate(config.model, _convert_="all")
     _require_positions(data, architecture)
-    manifest, plain = data[0].manifest, _plain(config)
+    manifest, plain = data[0].manifest, _identity(config)
     torch.manual_seed(config.seed)
     model = data[0].objective.build_model(architecture, manifest.vocab_size)
     data_hash = stage_data.content_hash(data)
@@ -321,7 +340,7 @@ def _run_state(config: DictConfig, data: Sequence[StageData], pieces: _Pieces) -
         vocab_size=manifest.vocab_size,
         tokenizer_hash=manifest.tokenizer_hash,
         data_hash=pieces.data_hash,
-        config=_plain(config),
+        config=_identity(config),
         wandb_id=(run_dir / RUN_ID).read_text().strip() if (run_dir / RUN_ID).exists() else None,
         fork=before.fork if before is not None else None,
     )

@@ -139,9 +139,9 @@ def _require_one_tokenizer(opened: Sequence[StageData]) -> None:
 
 
 def content_hash(opened: Sequence[StageData]) -> str:
-    """Return one hash of the data of all stages; of a plain run, the key of its mixture."""
-    keys = list(dict.fromkeys(data.train.key for data in opened))
-    return keys[0] if len(keys) == 1 else "sha256:" + hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+    """Return one hash of the data of all stages in their order; where all have the same, the key of its mixture."""
+    keys = [data.train.key for data in opened]
+    return keys[0] if len(set(keys)) == 1 else "sha256:" + hashlib.sha256(json.dumps(keys).encode()).hexdigest()
 
 
 def describe(opened: Sequence[StageData], total: float, unit: str) -> list[Mapping[str, Any]]:

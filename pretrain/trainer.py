@@ -19,6 +19,7 @@ from pretrain.data.counter import derive_key
 from pretrain.data.loader import Layout, Loader
 from pretrain.distributed import Group
 from pretrain.engine import TrainingEngine
+from pretrain.loss_sums import LossSums
 from pretrain.objectives import MicroBatch
 from pretrain.options import TrainerOptions
 from pretrain.spikes import SpikeRule
@@ -102,7 +103,7 @@ class Trainer:
     `schedule` is asked with the budget's position before an update, its size, and the total (see `optim.schedules`).
 
     `validation` is the step and the main loss of the last validation; `spikes` the rule that skips steps, if there is
-    one; `peak_flops` (of all ranks) what an MFU is a share of.
+    one; `peak_flops` (of all ranks) what an MFU is a share of; `losses` are those of the steps since the last log line.
     """
 
     options: TrainerOptions
@@ -119,6 +120,7 @@ class Trainer:
     spikes: SpikeRule | None = None
     validation: tuple[int, float] | None = None
     peak_flops: float | None = None
+    losses: LossSums = field(default_factory=LossSums)
     status: Status = field(default_factory=lambda: Status(0, "starting", time.monotonic()))
     stage: Stage = field(init=False)
     seconds: float = field(init=False)

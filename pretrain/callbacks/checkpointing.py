@@ -120,6 +120,7 @@ class Checkpointing(Callback):
             full = trainer.engine.full_state()
         now, options = trainer.progress, trainer.options
         loss = self._loss_now(trainer)
+        losses = trainer.group.gather(trainer.losses.state())
         state = replace(
             self._run,
             step=now.step,
@@ -131,6 +132,7 @@ class Checkpointing(Callback):
             elapsed=trainer.clock.elapsed(),
             updates=full.updates,
             recent_norms=list(trainer.recent_norms),
+            losses=losses,
             validation=loss if loss is not None and math.isfinite(loss) else None,
         )
         keep = Keep(options.keep_last, options.keep_best, options.keep_every)

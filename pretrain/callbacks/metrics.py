@@ -58,8 +58,8 @@ class MetricsFile:
 
 def _lines_up_to(path: Path, step: int) -> list[str]:
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        with contextlib.suppress(ValueError):  # a line cut off by a kill
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # a line cut off by a kill, or none of ours
             if json.loads(line)["step"] <= step:
                 kept.append(line)
     return kept
@@ -72,36 +72,11 @@ def memory_gib(device: torch.device) -> float:
     return float(psutil.Process().memory_info().rss / 2**30)
 
 
-class LossSums:
-    """Losses by name, added up on the device over the steps that changed the weights."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, torch.Tensor] = {}
-        self._counts: dict[str, float] = {}
-
-    def add(self, losses: Mapping[str, torch.Tensor], counts: Mapping[str, float]) -> None:
-        """Add this rank's sums and the weights they are over (of all ranks). Waits for nothing."""
-        for name, loss in losses.items():
-            self._sums[name] = self._sums[name] + loss if name in self._sums else loss
-            self._counts[name] = self._counts.get(name, 0.0) + counts[name]
-
-    def take(self, add_up: Callable[[list[float]], list[float]]) -> dict[str, float]:
-        """Return the means by name and begin anew; `add_up` sums over the ranks. Empty if no step was added."""
-        if not self._sums:
-            return {}
-        names = list(self._sums)
-        totals = add_up(torch.stack([self._sums[name].double() for name in names]).tolist())
-        means = {name: total / max(self._counts[name], 1.0) for name, total in zip(names, totals, strict=True)}
-        self._sums, self._counts = {}, {}
-        return means
-
-
 class Metrics(Callback):
     """Writes a line every `log_every` steps and keeps the progress line."""
 
     def __init__(self, file: MetricsFile | None) -> None:
         self._file = file
-        self._losses = LossSums()
         self._logged_step = -1
         self._shown = contextlib.ExitStack()
 
@@ -117,12 +92,17 @@ class Metrics(Callback):
     def on_step(self, trainer: Trainer, result: StepResult) -> None:
         """Add the step up; every `log_every` steps, write."""
         if result.skipped is None:
-            self._losses.add(result.losses, result.counts)
+            trainer.losses.add(result.losses, result.counts)
         if trainer.progress.step % trainer.options.log_every == 0:
             self._log(trainer)
+            trainer.losses.clear()
 
     def on_end(self, trainer: Trainer, ending: Ending) -> None:
-        """Write what is left and end the progress line."""
+        """Write what is left and end the progress line.
+
+        The sums stay, for the checkpoint: the line that the next session writes is to be that of a run that did not
+        stop here.
+        """
         if trainer.progress.step != self._logged_step:
             self._log(trainer)
         self._shown.close()
@@ -132,7 +112,7 @@ class Metrics(Callback):
         return trainer.budget.schedule_position(trainer.progress, trainer.clock.elapsed())
 
     def _log(self, trainer: Trainer) -> None:
-        means = self._losses.take(trainer.group.sum)
+        means = trainer.losses.means(trainer.group.sum)
         for name, loss in means.items():
             if not math.isfinite(loss):  # known to all ranks, so all stop
                 raise InputError(_nonfinite_sentence(trainer, name, loss))

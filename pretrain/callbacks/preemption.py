@@ -40,8 +40,8 @@ def end_of_time(
         ends[f"trainer.time_limit_minutes={time_limit_minutes:g}"] = started + 60 * time_limit_minutes
     if environment.get(END_OF_JOB):
         try:
-            ends[f"{END_OF_JOB}={environment[END_OF_JOB]}"] = float(environment[END_OF_JOB])
-        except ValueError as error:
+            ends[f"{END_OF_JOB}={environment[END_OF_JOB]}"] = float(int(environment[END_OF_JOB]))
+        except (ValueError, OverflowError) as error:
             raise InputError(
                 f"{END_OF_JOB} must be in seconds since 1970, but is '{environment[END_OF_JOB]}': unset it, or set "
                 "trainer.time_limit_minutes"

@@ -15,9 +15,13 @@ from conf.files import atomic_write_text
 RUN_ID = "wandb_id"
 
 
-def require_wandb(project: str | None) -> None:
-    """Raise InputError if W&B is asked for, but is not installed. To be called before anything is written."""
+def require_wandb(project: str | None, entity: str | None = None, name: str | None = None) -> None:
+    """Raise InputError if W&B is asked for, but is not installed, or without a project. To be called before anything
+    is written."""
     if project is None:
+        for option, value in (("entity", entity), ("name", name)):
+            if value is not None:
+                raise InputError(f"wandb.{option}={value} needs wandb.project, but that is not set.")
         return
     try:
         import wandb  # noqa: F401

@@ -346,7 +346,11 @@ def _provenance(places: Places, facts: Facts) -> None:
             facts.versions["platform"] = str(platform)
     latest = places.pretrain / "checkpoints" / "latest"
     if latest.exists():
-        state = latest / "state.json" if latest.is_dir() else latest.parent / latest.read_text().strip() / "state.json"
+        state = (
+            latest / "state.json"
+            if latest.is_dir()
+            else latest.parent / latest.read_text(errors="replace").strip() / "state.json"
+        )
         if state.is_file():
             facts.model = _model(_json(state))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import ndtr, stdtrit  # scipy.stats takes half a second to import, for the same figures
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -50,8 +50,8 @@ def expanded_level(confidence: float, size: int) -> float:
     """
     if size < 2:
         raise ValueError(f"an interval needs at least 2 units to resample, but there is {size}")
-    t = stats.t.ppf(0.5 + confidence / 2, size - 1)
-    return float(stats.norm.cdf(-np.sqrt(size / (size - 1)) * t))
+    t = stdtrit(size - 1, 0.5 + confidence / 2)
+    return float(ndtr(-np.sqrt(size / (size - 1)) * t))
 
 
 def cluster_bootstrap(
@@ -129,7 +129,7 @@ def seeds_and_items_interval(values: ArrayLike, clusters: ArrayLike, confidence:
     if total == 0.0:
         return Estimate(mean, mean, mean)
     freedom = total**2 / (item_variance**2 / (groups - 1) + (seed_variance**2 / (seeds - 1) if seeds > 1 else 0.0))
-    half = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * total**0.5
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * total**0.5
     return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half))
 
 

@@ -6,9 +6,12 @@ more tokens. No file is read here (`load.py`), and no optimiser state is touched
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import torch
 
 from conf.errors import InputError
+from pretrain.models.config import adopted_differences
 from pretrain.models.language_model import LanguageModel
 from pretrain.models.resize import resize_weights
 
@@ -22,9 +25,11 @@ def adopt_weights(model: LanguageModel, source: LanguageModel, where: str, seed:
 
     A sentence head that only `model` has keeps its fresh weights, one that only `source` has is not used. Where the
     vocabulary of `model` is larger, new tokens start from the published distribution, drawn from `seed`.
-    Raises InputError, naming the tensor, if the models are of different shapes, and for a smaller vocabulary.
+    Raises InputError, naming the tensor, if the models are of different shapes, for a smaller vocabulary, and for an
+    option without which the weights mean nothing (`adopted_differences`).
     """
-    theirs, notes = source.state_dict(), []
+    notes = adopted_differences(asdict(source.config), asdict(model.config), where)
+    theirs = source.state_dict()
     added = model.vocab_size - source.vocab_size
     if added:
         generator = torch.Generator().manual_seed(seed)

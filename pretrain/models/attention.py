@@ -83,8 +83,13 @@ class AttentionLayout:
 
     def for_compiled_code(self) -> AttentionLayout:
         """This layout, of whose shape a compiled graph assumes nothing: rows hold another number of sequences in each
-        batch, and torch.compile would otherwise find that out with a second compilation."""
+        batch, and torch.compile would otherwise find that out with a second compilation. What `attention` logs, it
+        then logs once while the graph is captured."""
+        global _announces_in_graphs
         torch._dynamo.maybe_mark_dynamic(self.cu_seqlens, 0)
+        # Not as a decorator: that would import torch._dynamo, a second of every process that does without.
+        torch.compiler.assume_constant_result(_announce)
+        _announces_in_graphs = True
         return self
 
     def sequence_ids(self, num_tokens: int) -> Tensor:
@@ -221,10 +226,9 @@ def choose_kernel(
 
 
 _announced: set[tuple[str, str, torch.dtype, bool, bool]] = set()
+_announces_in_graphs = False
 
 
-# torch.compile runs this once while it traces, and so does not trace the logging itself.
-@torch.compiler.assume_constant_result
 def _announce(asked: str, kernel: str, device_type: str, dtype: torch.dtype, drops: bool, hides: bool = False) -> None:
     """Log the kernel in use, once for each kind of call."""
     key = (kernel, device_type, dtype, drops, hides)
@@ -273,7 +277,8 @@ def attention(
         cross = layout.crossing_to(key_layout, hidden_keys)
     hides = hidden_keys is not None
     asked, kernel = kernel, choose_kernel(kernel, q.device, q.dtype, dropout_p, hides)
-    _announce(asked, kernel, q.device.type, q.dtype, dropout_p > 0.0, hides)
+    if _announces_in_graphs or not torch.compiler.is_compiling():
+        _announce(asked, kernel, q.device.type, q.dtype, dropout_p > 0.0, hides)
     window = _narrow(layout, window)
     if kernel == "varlen":
         return _varlen(q, k, v, layout, dropout_p, causal, window, cross)

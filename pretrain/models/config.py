@@ -9,11 +9,36 @@ from typing import Any, Literal
 from conf.errors import InputError
 from pretrain.models.attention import Kernel, check_dropout
 
+# What shapes no tensor, but without which weights mean something else.
+_OF_THE_WEIGHTS = ("num_heads", "norm", "activation", "positions")
+# What changes no result in evaluation, or is compared elsewhere.
+_FREE = frozenset(
+    {"dropout", "attention_dropout", "attention_output_dropout", "initializer_range", "attention_kernel", "pooler"}
+)
 _CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("pre", "post"),
     "activation": ("gelu", "geglu"),
     "attention_kernel": ("auto", "sdpa", "matmul", "varlen", "reference"),
 }
+
+
+def adopted_differences(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> list[str]:
+    """Return a sentence for each field by which a model of fields `now` computes something else with the weights of
+    one of fields `before` (from `where`) than that did: a longer context's rotary base, a window, another epsilon.
+
+    Raises InputError for a field with which they would mean nothing, though their shapes agree.
+    """
+    notes = []
+    for name in sorted(before.keys() & now.keys() - _FREE):
+        if before[name] == now[name]:
+            continue
+        if name in _OF_THE_WEIGHTS:
+            raise InputError(
+                f"the model in '{where}' has {name}={before[name]}, without which its weights mean nothing, but "
+                f"model.{name} is {now[name]}: set model.{name}={before[name]}"
+            )
+        notes.append(f"the model in '{where}' has {name}={before[name]}; here it goes on with model.{name}={now[name]}")
+    return notes
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ transformers is imported only to verify an export; files of weights are read by 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -160,6 +162,8 @@ def import_folder(path: str | Path) -> tuple[LanguageModel, Tokenizer | None]:
         raise InputError(f"'{folder}' is no Hugging Face folder: it has no {CONFIG}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"'{config_path}' cannot be read as JSON: {error}") from error
+    if not isinstance(raw, dict):
+        raise InputError(f"'{config_path}' must hold a JSON object, but holds {json.dumps(raw)[:40]}")
     if raw.get("model_type") in ("bart", "mbart"):
         model = _import_seq2seq(raw, folder)
     else:
@@ -169,7 +173,8 @@ def import_folder(path: str | Path) -> tuple[LanguageModel, Tokenizer | None]:
 
 
 def _import_seq2seq(raw: dict[str, Any], folder: Path) -> LanguageModel:
-    config, vocab_size = seq2seq_config_from_huggingface(raw, str(folder / CONFIG))
+    with _one_sentence(folder / CONFIG):
+        config, vocab_size = seq2seq_config_from_huggingface(raw, str(folder / CONFIG))
     weights_path, tensors = read_weights(folder)
     state = seq2seq_from_huggingface(tensors, config, vocab_size, str(weights_path))
     return model_from_state(config, vocab_size, state, str(weights_path))
@@ -177,11 +182,13 @@ def _import_seq2seq(raw: dict[str, Any], folder: Path) -> LanguageModel:
 
 def _import_masked(raw: dict[str, Any], folder: Path) -> LanguageModel:
     config_path = folder / CONFIG
-    config_from_huggingface(raw, str(config_path))  # refuses a kind of model before its weights are read
+    with _one_sentence(config_path):  # refuses a kind of model before its weights are read
+        config_from_huggingface(raw, str(config_path))
     weights_path, tensors = read_weights(folder)
     if raw["model_type"] == "roberta":
         raw, tensors = roberta_as_bert(raw, tensors, str(weights_path))
-    config, vocab_size = config_from_huggingface(raw, str(config_path))
+    with _one_sentence(config_path):
+        config, vocab_size = config_from_huggingface(raw, str(config_path))
     config = replace(config, pooler=config.architecture == "bert" and has_sentence_head(tensors))
     state, has_head, unused = from_huggingface(tensors, config, vocab_size, str(weights_path))
     model = model_from_state(config, vocab_size, state, str(weights_path), partial=not has_head)
@@ -190,6 +197,15 @@ def _import_masked(raw: dict[str, Any], folder: Path) -> LanguageModel:
     if unused:
         logger.info("%s: not used: %s", weights_path, ", ".join(unused))
     return model
+
+
+@contextlib.contextmanager
+def _one_sentence(path: Path) -> Iterator[None]:
+    """Turn what a field of the wrong kind runs into, anywhere while a configuration is read, into an InputError."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"'{path}' has a field that is not of its kind ({error}): download it again") from error
 
 
 @torch.no_grad()

@@ -88,7 +88,7 @@ def _latest(run_directory: Path) -> Path:
         return pointer.resolve()
     if not pointer.is_file():
         raise InputError(f"'{run_directory}' has no finished checkpoint: '{pointer}' does not exist")
-    checkpoint = pointer.parent / pointer.read_text(encoding="utf-8").strip()
+    checkpoint = pointer.parent / pointer.read_text(encoding="utf-8", errors="replace").strip()
     if not (checkpoint / STATE).is_file():
         raise InputError(f"'{pointer}' names '{checkpoint.name}', but '{checkpoint / STATE}' does not exist")
     return checkpoint

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -69,7 +68,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 def _shards(index: Path) -> list[Path]:
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, AttributeError) as error:
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError("a file's name must be text")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise InputError(f"'{index}' does not list files of weights in its field 'weight_map'") from error
     # Only the name: an index must not lead out of its folder.
     return [index.parent / Path(name).name for name in sorted(names)]
@@ -78,12 +79,12 @@ def _shards(index: Path) -> list[Path]:
 def _read_bin(path: Path) -> dict[str, Tensor]:
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except Exception as error:  # of a damaged file torch lets through whatever its parsers run into
         raise InputError(
             f"'{path}' is damaged or holds more than tensors, which is not loaded because it could run code; "
             "convert it to safetensors where you trust it"
         ) from error
-    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+    if not isinstance(loaded, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items()):
         raise InputError(f"'{path}' must hold a dictionary of tensors, but holds something else")
     return dict(loaded)
 

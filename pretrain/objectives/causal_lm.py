@@ -14,7 +14,6 @@ from pretrain.data.counter import UInt64Array
 from pretrain.models.config import EncoderConfig, require_encoder
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
-from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
 
 
 class CausalLM:
@@ -68,6 +67,9 @@ class CausalLM:
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Sum of the cross-entropies of the next tokens, in fp32."""
+        # Imported here: it brings torch's compiler along, a second of every process that only makes batches.
+        from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
+
         states = cast(MaskedLanguageModel, model).target_states(
             batch.input_ids, batch.position_ids, batch.layout, batch.target_positions
         )

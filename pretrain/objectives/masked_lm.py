@@ -20,7 +20,6 @@ from pretrain.data.counter import UInt64Array
 from pretrain.models.config import EncoderConfig, require_encoder
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
-from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
 from pretrain.objectives.masking import Choice, choose_spans, choose_tokens, choose_words, replace_tokens
 
 Unit = Literal["token", "word", "span"]
@@ -67,9 +66,10 @@ class MaskedLM:
         for name, value in (
             ("mask_probability", mask_probability),
             ("evaluation_mask_probability", evaluation_mask_probability),
-            ("mask_share", mask_share),
-            ("random_share", random_share),
         ):
+            if not 0.0 < value <= 1.0:
+                raise InputError(f"objective.{name} must be above 0 and at most 1, but is {value}.")
+        for name, value in (("mask_share", mask_share), ("random_share", random_share)):
             if not 0.0 <= value <= 1.0:
                 raise InputError(f"objective.{name} must be between 0 and 1, but is {value}.")
         if mask_share + random_share > 1.0 + 1e-9:
@@ -166,6 +166,9 @@ class MaskedLM:
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Sum of weight * cross-entropy over the target slots, in fp32; 0 where no slot has a weight."""
+        # Imported here: it brings torch's compiler along, a second of every process that only makes batches.
+        from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
+
         states = cast(MaskedLanguageModel, model).target_states(
             batch.input_ids, batch.position_ids, batch.layout, batch.target_positions
         )

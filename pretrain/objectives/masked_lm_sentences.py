@@ -19,7 +19,6 @@ from pretrain.data.counter import UInt64Array
 from pretrain.models.encoder import EncoderConfig
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.objectives import DataFacts, MicroBatch
-from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
 from pretrain.objectives.masked_lm import MaskedLM, RandomFrom, Unit, require_bidirectional
 from pretrain.objectives.sentence_pairs import SentenceTask, make_pairs
 
@@ -103,6 +102,9 @@ class MaskedLMWithSentences(MaskedLM):
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The summed losses of the target slots and of the pairs, in fp32; each 0 where no slot has a weight."""
+        # Imported here: it brings torch's compiler along, a second of every process that only makes batches.
+        from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
+
         assert batch.sentence_positions is not None
         assert batch.sentence_labels is not None and batch.sentence_weights is not None
         states, logits = cast(MaskedLanguageModel, model).forward_with_sentences(

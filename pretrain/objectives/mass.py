@@ -21,7 +21,6 @@ from pretrain.models.config import Seq2SeqConfig
 from pretrain.models.seq2seq import Seq2SeqModel
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.fragments import BoolArray, FragmentRule, Int64Array, choose_fragments, most_targets
-from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
 from pretrain.objectives.masking import Choice, replace_tokens
 
 DecoderInput = Literal["previous", "mask"]
@@ -215,6 +214,9 @@ class MASS:
 
     def loss(self, model: nn.Module, batch: PairBatch) -> dict[str, Tensor]:
         """Sum of the cross-entropies of the fragments' tokens, in fp32."""
+        # Imported here: it brings torch's compiler along, a second of every process that only makes batches.
+        from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
+
         states = cast(Seq2SeqModel, model).target_states(
             batch.input_ids,
             batch.position_ids,

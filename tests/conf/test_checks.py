@@ -87,6 +87,8 @@ def test_nearest_option(name, found):
     [
         (1, float, True),
         (True, int, False),
+        (float("nan"), float, False),
+        (float("inf"), float | None, False),
         (None, int | None, True),
         ([1, 2], tuple[int, ...], True),
         ([1, 2, 3], tuple[int, int], False),

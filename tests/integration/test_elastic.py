@@ -12,7 +12,8 @@ def check(worlds, path):
     assert all(equal and away < 1e-6 for equal, away in found.values()), "\n" + table(found)
 
 
-@pytest.mark.full  # the command of docs/reliability.md makes the pairs of 1 and 2 ranks, and ends with 1 for any fault
+# In `make test`, test_parity.py loads the states of 2 ranks at every stage on 1 and 2, a command of docs/ those of 1.
+@pytest.mark.full
 @pytest.mark.timeout(3600)
 def test_every_pair_of_stages_and_1_2_or_4_ranks(tmp_path):
     check((1, 2, 4), tmp_path)

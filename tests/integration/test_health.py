@@ -78,7 +78,7 @@ def assert_saved_for_a_requeue(run_dir, code, errors):
     assert not list((run_dir / "checkpoints").glob(".*.tmp"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGUSR2, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_a_signal_to_one_rank_alone_even_twice_saves_all_and_exits_85(start, number):
     running = start().until_step(5)
     other = running.rank(1)
@@ -106,7 +106,7 @@ def test_a_time_limit_without_time_for_the_save_is_refused(shards, tmp_path):
     assert refused.returncode == 2 and "must be longer than trainer.save_before_end_seconds=120" in refused.stderr
 
 
-@pytest.mark.parametrize("culprit", [0, 1])
+@pytest.mark.parametrize("culprit", [0, pytest.param(1, marks=pytest.mark.full)])  # test_watchdog.py has both
 def test_a_stopped_rank_is_named_with_host_step_and_phase_and_the_run_ends_in_time(start, culprit):
     running = start(f"trainer.hang_seconds={HANG}").until_step(5)
     running.rank(culprit).send_signal(signal.SIGSTOP)

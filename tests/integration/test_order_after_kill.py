@@ -42,8 +42,8 @@ def undisturbed(shards, tmp_path_factory):
     return losses(run_dir)
 
 
-FEW = [(1, 2), (2, 0)]
-REST = [(1, 0), (2, 2), (4, 0), (4, 2)]
+FEW = [(1, 2)]  # test_resume.py kills one with 2 ranks and no process
+REST = [(1, 0), (2, 0), (2, 2), (4, 0), (4, 2)]
 
 
 @pytest.mark.parametrize(("ranks", "workers"), [*FEW, *(pytest.param(*case, marks=pytest.mark.full) for case in REST)])

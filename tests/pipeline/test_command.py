@@ -200,7 +200,7 @@ def test_an_output_in_use_is_an_error_that_names_the_holder(options, tmp_path):
     assert first.returncode == 0, errors
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(options, small_disk, workers):
     options |= {"output": small_disk / "out", "runner.workers": workers}
     code, errors = run(*as_words(options))

@@ -69,3 +69,9 @@ def test_another_tokenizer_is_refused_by_both_in_one_sentence(folder, tmp_path):
         command(folder / "old", tmp_path / "both", *SHORT, f"fork={folder / 'run'}", f"init_from={folder / 'run'}")
     )
     assert both.returncode == 2 and "leave one of them away" in both.stderr
+
+
+def test_weights_are_not_split_into_other_heads(folder, tmp_path):
+    done = run(command(folder / "old", tmp_path / "run", *SHORT, f"fork={folder / 'run'}", "model.num_heads=4"))
+    assert done.returncode == 2 and "has num_heads=2, without which" in done.stderr, done.stderr
+    assert done.stderr.count("error:") == 1

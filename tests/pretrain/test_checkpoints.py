@@ -113,6 +113,12 @@ def test_the_best_by_validation_loss_and_every_so_many_steps_are_kept_besides(tm
     assert folder.best().state.step == 2
 
 
+def test_what_was_due_at_a_skipped_step_is_kept_for_good_under_the_number_of_the_next():
+    steps = {4: None, 9: None, 12: None, 15: None, 16: None, 21: None, 25: None, 26: None}
+    # 5 and 10 and 20 were skipped: 9, 12 and 21 come first after them.
+    assert Keep(last=1, every=5).of(steps) == {9, 12, 15, 21, 25, 26}
+
+
 def test_a_loss_measured_after_the_save_counts_too(tmp_path):
     folder = CheckpointFolder(tmp_path)
     save(folder, 1, validation=2.0)

@@ -22,6 +22,11 @@ def test_the_one_budget_that_is_given_counts():
         ({"max_steps": 5, "keep_last": 0}, "trainer.keep_last must be at least 1"),
         ({"max_steps": 5, "skip_sigmas": -1.0}, "trainer.skip_sigmas must be above 0"),
         ({"max_steps": 5, "micro_batch_size": 0}, "trainer.micro_batch_size must be at least 1"),
+        ({"max_steps": 5, "threads": 10**9}, "trainer.threads must be at most the [0-9]+ cores"),
+        ({"max_steps": 5, "collective_timeout_seconds": 0.001}, "collective_timeout_seconds must be from 1 to 2592000"),
+        ({"max_steps": 5, "collective_timeout_seconds": 1e300}, "collective_timeout_seconds must be from 1 to 2592000"),
+        ({"max_steps": 5, "keep_best": 1, "validation_every": 0}, "keep_best=1 needs validation"),
+        ({"max_steps": 5, "keep_best": 1, "validation_rows": 0}, "keep_best=1 needs validation"),
     ],
 )
 def test_impossible_numbers_are_named(options, sentence):

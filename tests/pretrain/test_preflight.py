@@ -88,10 +88,12 @@ def test_the_estimate_of_a_checkpoint_is_what_is_written(shards, tmp_path):
     assert checkpoint_bytes(parameters, 2.0) == 3 * sum(p.numel() * p.element_size() for p in model.parameters())
 
 
-def reduce(group, fault):
+def reduce(group):
+    """The bandwidth of an honest all-reduce, and what is said of one that sums wrong on rank 1."""
     from pretrain import preflight
 
-    if fault == "rank 1 sums wrong" and group.ranks.rank == 1:
+    bandwidth = check_all_reduce(group, torch.device("cpu"), probe_bytes=1 << 20)
+    if group.ranks.rank == 1:
         honest = torch.distributed.all_reduce
 
         def faulty(tensor, *arguments, **options):
@@ -100,18 +102,22 @@ def reduce(group, fault):
                 tensor[5] += 1  # a bit that flips on this rank's way to memory
 
         preflight.dist.all_reduce = faulty
-    try:
-        return check_all_reduce(group, torch.device("cpu"), probe_bytes=1 << 20)
-    except InputError as error:
-        return str(error)
+    with pytest.raises(InputError) as caught:
+        check_all_reduce(group, torch.device("cpu"), probe_bytes=1 << 20)
+    return bandwidth, str(caught.value)
 
 
-def test_an_all_reduce_that_sums_right_gives_a_bandwidth_the_ranks_agree_on():
-    first, second = run_on_ranks("tests.pretrain.test_preflight:reduce", ranks=2, fault=None)
+@pytest.fixture(scope="module")
+def reduced():
+    return run_on_ranks("tests.pretrain.test_preflight:reduce", ranks=2)
+
+
+def test_an_all_reduce_that_sums_right_gives_a_bandwidth_the_ranks_agree_on(reduced):
+    first, second = (bandwidth for bandwidth, _ in reduced)
     assert first == second and 1e6 < first < 1e12
 
 
-def test_a_rank_whose_all_reduce_sums_wrong_is_named_on_all_ranks():
-    first, second = run_on_ranks("tests.pretrain.test_preflight:reduce", ranks=2, fault="rank 1 sums wrong")
+def test_a_rank_whose_all_reduce_sums_wrong_is_named_on_all_ranks(reduced):
+    first, second = (said for _, said in reduced)
     assert first == second
     assert "on rank 1 (" in first and "an all-reduce over gloo must sum to 11 at place 5, but gave 12" in first

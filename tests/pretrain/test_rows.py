@@ -47,7 +47,13 @@ def write_run(run_dir, shards, entries=FROM_THE_START, *overrides, last=40, data
     """What a run leaves that its rows follow from: options, provenance and where each stage began."""
     a, b = shards
     run_dir.mkdir()
-    sizes = ("trainer.global_batch_size=16", "trainer.micro_batch_size=4", "trainer.log_every=10", "ranks=2")
+    sizes = (
+        "trainer.global_batch_size=16",
+        "trainer.micro_batch_size=4",
+        "trainer.log_every=10",
+        "ranks=2",
+        "trainer.max_steps=60",
+    )
     data = f"data={data or f'{{{a}: 0.7, {b}: 0.3}}'}"
     config = compose("pretrain", ["experiment=tiny", f"run_dir={run_dir}", data, "seed=5", *sizes, *overrides])
     hashes = {str(path): ShardReader(path, verify=False).content_hash for path in shards}
@@ -161,6 +167,7 @@ def test_what_the_command_prints_as_jsonl_is_a_skip_list(shards, tmp_path):
         ),
         (["run_dir={run}", "step=0"], "step must be a step of the run, from 1 on, but is 0"),
         (["run_dir={run}", "step=51"], "step must be one that the run in '{run}' has made, at most 50, but is 51"),
+        (["run_dir={done}", "step=41"], "step must be one that the run in '{done}' has made, at most 40, but is 41"),
         (["run_dir={fork}", "step=30"], "made, after 30, where it began as a fork, but is 30"),
         (["run_dir={run}", "step=1", "ranks=3"], "ranks = 4 * 3, but is 16"),
         (["run_dir={run}", "step=1", "ranks=0"], "ranks must be at least 1, but is 0"),
@@ -173,10 +180,11 @@ def test_what_the_command_prints_as_jsonl_is_a_skip_list(shards, tmp_path):
     ],
 )
 def test_what_cannot_be_printed_is_one_sentence(shards, tmp_path, overrides, sentence):
-    places = {name: tmp_path / name for name in ("run", "empty", "young", "other", "fork")}
+    places = {name: tmp_path / name for name in ("run", "empty", "young", "other", "fork", "done")}
     for name in ("run", "young", "other"):
         write_run(places[name], shards)
     write_run(places["fork"], shards, (StageEntry(30, 0, 480),))
+    write_run(places["done"], shards, FROM_THE_START, "trainer.max_steps=40")
     places["empty"].mkdir()
     (places["empty"] / "config.yaml").write_text("checkpoint: x\n")
     (places["young"] / "metrics.jsonl").unlink()

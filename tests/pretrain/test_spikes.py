@@ -73,6 +73,13 @@ def test_a_norm_that_is_not_finite_is_not_for_this_rule(norm):
         SpikeRule(6).judge(norm)
 
 
+def test_the_last_128_norms_count_where_nothing_else_is_said():
+    assert SpikeRule(6, recent=[1.0] * 127).judge(1e6) is None
+    assert SpikeRule(6, recent=[1.0] * 128).judge(1e6) is not None
+    rule = SpikeRule(6, recent=[100.0, *[1.0] * 128])
+    assert rule.recent == [1.0] * 128
+
+
 def test_options_out_of_range_are_named():
     with pytest.raises(InputError, match="sigmas must be above 0"):
         SpikeRule(0.0)

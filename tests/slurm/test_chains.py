@@ -31,6 +31,7 @@ def recorded_commands(run: Path) -> list[list[str]]:
     return [record["command"] for record in sorted(records, key=lambda record: record["started"])]
 
 
+@pytest.mark.full  # the commands of the documentation plan or run each of them
 @pytest.mark.parametrize(
     ("chain", "steps"),
     [

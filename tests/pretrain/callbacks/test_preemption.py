@@ -29,6 +29,8 @@ def test_a_time_that_is_over_before_the_save_would_begin_is_refused():
         end_of_time(None, 120, {"SLURM_JOB_END_TIME": "1060"}, started=1000.0)
     with pytest.raises(InputError, match="must be in seconds since 1970, but is 'soon'"):
         end_of_time(None, 120, {"SLURM_JOB_END_TIME": "soon"}, started=1000.0)
+    with pytest.raises(InputError, match=r"in seconds since 1970, but is 'nan'"):
+        end_of_time(None, 120, {"SLURM_JOB_END_TIME": "nan"}, started=1000.0)
 
 
 @pytest.fixture

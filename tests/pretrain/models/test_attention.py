@@ -302,7 +302,8 @@ def test_a_slow_choice_on_cuda_is_explained(caplog, monkeypatch):
 
 def test_the_kernel_is_logged_when_compiled(caplog, monkeypatch):
     monkeypatch.setattr(module, "_announced", set())
-    compiled = torch.compile(lambda x: attention(*x, PACKED, "matmul"), backend="eager")
+    layout = PACKED.for_compiled_code()
+    compiled = torch.compile(lambda x: attention(*x, layout, "matmul"), backend="eager")
     with caplog.at_level(logging.INFO, logger=module.__name__):
         for _ in range(2):
             torch.testing.assert_close(compiled(qkv(36)), attention(*qkv(36), PACKED, "matmul"))

@@ -1,6 +1,6 @@
 """An inconsistent option is refused by name, and conf/model holds the published sizes."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from transformers import BertConfig, BertForPreTraining, BertModel, ModernBertCo
 
 import conf
 from conf.errors import InputError
+from pretrain.models.config import adopted_differences
 from pretrain.models.encoder import Encoder, EncoderConfig
 from pretrain.models.huggingface_config import config_from_huggingface
 from pretrain.models.masked_lm import MaskedLanguageModel
@@ -154,3 +155,21 @@ def test_the_modern_encoders_are_modernbert_as_published(name, parameters):
     # Their class has no figure of its own for it; ModernBERT's training configuration says 0.1.
     assert replace(expected, attention_output_dropout=0.1) == config
     assert (config.local_window, config.global_every, config.local_rope_base) == (64, 3, 10000.0)
+
+
+@pytest.mark.parametrize("change", [{"num_heads": 2}, {"norm": "pre"}, {"activation": "geglu"}, {"positions": "rope"}])
+def test_weights_are_not_taken_over_by_a_model_in_which_they_mean_nothing(change):
+    before = read("bert_mini")
+    (name, value), *_ = change.items()
+    with pytest.raises(InputError, match=f"'runs/a' has {name}=.*, but model.{name} is {value}: set model.{name}="):
+        adopted_differences(asdict(before), asdict(before) | change, "runs/a")
+
+
+def test_what_else_a_model_computes_with_weights_taken_over_is_said_and_what_training_alone_sees_is_not():
+    before = asdict(read("encoder_base"))
+    now = before | {"rope_base": 160000.0, "max_positions": 8192, "dropout": 0.1, "attention_kernel": "sdpa"}
+    notes = adopted_differences(before | {"rope_base": 10000.0, "max_positions": 1024}, now, "runs/a")
+    assert notes == [
+        "the model in 'runs/a' has max_positions=1024; here it goes on with model.max_positions=8192",
+        "the model in 'runs/a' has rope_base=10000.0; here it goes on with model.rope_base=160000.0",
+    ]

@@ -206,6 +206,44 @@ def test_a_bin_that_needs_code_is_refused(tmp_path):
         import_folder(folder)
 
 
+def test_a_bin_that_is_cut_short_or_no_dictionary_of_tensors_is_one_sentence(tmp_path):
+    folder = write_bert(BertModel(BertConfig(**BERT_SIZES)), tmp_path / "bert")
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    path = folder / "pytorch_model.bin"
+    torch.save(tensors, path)
+    whole = path.read_bytes()
+    for size in range(0, len(whole), len(whole) // 25):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match=r"pytorch_model\.bin' is damaged or holds more than tensors"):
+            import_folder(folder)
+    torch.save({0: torch.zeros(1)}, path)
+    with pytest.raises(InputError, match="must hold a dictionary of tensors"):
+        import_folder(folder)
+
+
+def test_an_index_that_lists_no_files_is_one_sentence(tmp_path):
+    folder = write_bert(BertModel(BertConfig(**BERT_SIZES)), tmp_path / "bert")
+    (folder / "model.safetensors").unlink()
+    for index in ("[]", '{"weight_map": {"a": 3}}', '{"weight_map": null}'):
+        (folder / "model.safetensors.index.json").write_text(index)
+        with pytest.raises(InputError, match="does not list files of weights in its field 'weight_map'"):
+            import_folder(folder)
+
+
+def test_a_configuration_that_is_none_is_one_sentence(tmp_path):
+    folder = write_bert(BertModel(BertConfig(**BERT_SIZES)), tmp_path / "bert")
+    good = (folder / "config.json").read_text()
+    for wrong in ({"hidden_size": "32"}, {"layer_norm_eps": "x"}, {"num_hidden_layers": None}, {"vocab_size": "abc"}):
+        (folder / "config.json").write_text(good)
+        with pytest.raises(InputError, match=r"config\.json'"):
+            import_folder(changed_config(folder, **wrong))
+    for text in ("[]", "null", "3"):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(InputError, match=r"config.json' must hold a JSON object, but holds "):
+            import_folder(folder)
+
+
 def changed_config(folder, **fields):
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))

@@ -120,6 +120,9 @@ def test_what_is_no_model_is_said_to_be_none(run, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="neither a run directory"):
         load_model(tmp_path / "empty")
+    (run / "checkpoints" / "latest").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="does not exist"):
+        load_model(run)
     (run / "checkpoints" / "latest").unlink()
     with pytest.raises(InputError, match="has no finished checkpoint"):
         load_model(run)

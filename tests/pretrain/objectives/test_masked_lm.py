@@ -96,7 +96,7 @@ def test_evaluation_has_its_own_probability_and_rows_that_are_not_used_have_no_w
 
 
 def test_rows_without_targets_count_none():
-    made = batch_of(MaskedLM(FACTS, mask_probability=0.0), some_rows(2))
+    made = batch_of(MaskedLM(FACTS), some_rows(2), used=np.zeros(2, dtype=bool))
     assert made.counts == {"masked_lm": 0.0} and not made.batch.weights.any()
 
 
@@ -154,6 +154,7 @@ def test_a_causal_model_is_refused():
     "wrong",
     [
         {"mask_probability": 1.5},
+        {"mask_probability": 0.0},
         {"evaluation_mask_probability": -1.0},
         {"mask_share": -0.1},
         {"mask_share": 0.9, "random_share": 0.2},
