@@ -95,6 +95,7 @@ def test_a_run_that_is_stopped_and_started_again_is_the_undisturbed_run_to_the_l
         assert figures(run_dir, name) == figures(undisturbed, name)
 
 
+@pytest.mark.full  # test_under_deepspeed.py trains it on two ranks
 def test_two_ranks_train_as_one_does(shards, tmp_path):
     """At dropout 0; the micro-batches differ in their number of targets."""
     plain = ("model.dropout=0", "model.attention_dropout=0", "trainer.max_steps=10", "trainer.validation_every=10")
@@ -108,6 +109,7 @@ def test_two_ranks_train_as_one_does(shards, tmp_path):
         assert one == pytest.approx(two, rel=1e-5)
 
 
+@pytest.mark.full  # test_directories.py has the rule, test_mixture.py the order
 def test_masked_lm_mixes_by_the_exponent_too_and_keeps_it_when_it_goes_on(shards, tmp_path):
     en, de = shards
     fixed = ["experiment=tiny", f"run_dir={tmp_path / 'run'}", "deepspeed.precision=fp32"]
