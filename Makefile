@@ -7,9 +7,9 @@ STAMP := $(VENV)/.installed
 CHAIN := $(if $(FULL),demo_full,demo)
 # `make demo OPTIONS="..."` hands further overrides to the chain.
 OPTIONS ?=
-# Whole files go to a worker, for tests of one file share what they built. Tests start ranks of their own, so more
-# workers than cores would only queue.
-TEST_WORKERS ?= 2
+# Whole files go to a worker, for tests of one file share what they built. Some tests only wait: three workers keep two
+# cores busy, and more would queue, since tests start ranks of their own.
+TEST_WORKERS ?= 3
 
 .PHONY: install demo test test-full lint docs clean
 

@@ -25,6 +25,9 @@ class Points:
     def to(self, device: torch.device, non_blocking: bool = False) -> "Points":
         return Points(self.inputs.to(device), self.weights.to(device))
 
+    def for_compiled_code(self) -> None:
+        """All its shapes stay as they are."""
+
 
 def points(seed: int, count: int = 4) -> Points:
     generator = torch.Generator().manual_seed(seed)

@@ -148,11 +148,9 @@ def test_the_rule_of_what_is_kept(losses, last, best, every):
     ranked = by_loss(losses)
     assert set(ranked[:best]) <= kept
     assert all(losses[a] <= losses[b] for a, b in itertools.pairwise(ranked))
-    for step in steps:
-        if every and step % every == 0:
-            assert step in kept
-        elif step not in steps[-last:] and step not in ranked[:best]:
-            assert step not in kept
+    multiples = range(every, steps[-1] + 1, every) if every else ()
+    lasting = {min(step for step in steps if step >= multiple) for multiple in multiples}
+    assert kept == lasting | {*steps[-last:], *ranked[:best]}
 
 
 @given(losses_of_steps, st.integers(1, 5), st.integers(0, 4), st.none() | st.integers(1, 20))

@@ -24,7 +24,7 @@ command.main()
 
 
 def start(*overrides):
-    line = [sys.executable, "-c", SHOWS, "experiment=tiny", "data=none", "run_dir=none", *overrides]
+    line = [sys.executable, "-c", SHOWS, *overrides, "data=none", "run_dir=none"]
     return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True)
 
 

@@ -110,7 +110,7 @@ def test_one_cycle_at_exact_points():
     assert cycle(14.5, 1, 100) == pytest.approx(0.52)
     assert cycle(64, 1, 100) == pytest.approx(0.5)
     assert [cycle(99, 1, 100), cycle(1000, 1, 100)] == pytest.approx([0.0, 0.0], abs=1e-12)
-    assert schedules.one_cycle(0, 1, 10) == 0.04 and schedules.one_cycle(9, 1, 10) == pytest.approx(4e-6)
+    assert schedules.one_cycle(0, 1, 10) == pytest.approx(0.04) and schedules.one_cycle(9, 1, 10) == pytest.approx(4e-6)
     assert schedules.one_cycle(5, 1, 5, rise=1.0) == 1.0
     assert schedules.one_cycle(0, 1, 1) == 1.0
 
