@@ -1,6 +1,7 @@
 """Packed pieces [CLS] tokens [SEP] -> pairs [CLS] A [SEP] B [SEP] with a label, for sentence-level losses.
 
-Two tasks. `next_sentence` (Devlin et al., 2019): is B what follows A, or does it come from another document?
+Two tasks. `next_sentence` (Devlin et al., 2019): is B what follows A, or does it come from elsewhere, another row
+(hardly ever of the same document, unless that fills a good part of the corpus)?
 `sentence_order` (Lan et al., 2020): are A and B in order, or swapped? Label 0 is the text as it was, 1 the other; a
 fair coin decides, and only pieces of which both labels could be made are given one: a loss must not be won by looking
 at lengths or at how a part ends. So, with a label or without:
