@@ -12,7 +12,8 @@ def check(worlds, path):
     assert all(equal and away < 1e-6 for equal, away in found.values()), "\n" + table(found)
 
 
-# In `make test`, test_parity.py loads the states of 2 ranks at every stage on 1 and 2, a command of docs/ those of 1.
+# In `make test`, test_parity.py loads the states of 2 ranks at every stage, test_deepspeed_faults.py those of 1 rank
+# and of 2 at the other number, and a command of docs/ those of 1 rank at every stage.
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 def test_every_pair_of_stages_and_1_2_or_4_ranks(tmp_path):

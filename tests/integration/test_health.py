@@ -93,7 +93,7 @@ def test_a_signal_to_one_rank_alone_even_twice_saves_all_and_exits_85(start, num
 def test_the_end_of_a_slurm_job_is_kept_with_time_to_spare(start):
     end = time.time() + 60
     running = start(
-        "trainer.time_limit_minutes=100", "trainer.save_before_end_seconds=40", SLURM_JOB_END_TIME=str(int(end))
+        "trainer.time_limit_minutes=100", "trainer.save_before_end_seconds=47", SLURM_JOB_END_TIME=str(int(end))
     )
     code, errors = running.end()
     assert time.time() < end, errors

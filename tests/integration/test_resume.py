@@ -188,7 +188,7 @@ def test_a_run_goes_on_at_another_number_of_ranks_and_stage_on_the_same_curve(sh
         assert ours[step][0] == pytest.approx(loss, rel=1e-5)
 
 
-def test_a_fork_goes_on_with_all_or_begins_anew_with_the_weights(shards, undisturbed, tmp_path):
+def test_a_fork_goes_on_with_all_of_its_source(shards, undisturbed, tmp_path):
     source = undisturbed / "checkpoints" / "step-00000025"
     same = command(shards, tmp_path / "same", "ranks=2", f"fork={source}")
     done = run(same)
@@ -202,6 +202,9 @@ def test_a_fork_goes_on_with_all_or_begins_anew_with_the_weights(shards, undistu
     refused = run(command(shards, undisturbed, f"fork={tmp_path / 'same'}"))
     assert refused.returncode == 2 and "already holds a run that is no fork" in refused.stderr
 
+
+@pytest.mark.full  # test_resuming.py and test_beginning.py have the rules, and a fork by the command
+def test_a_fork_begins_anew_with_the_weights(shards, undisturbed, tmp_path):
     options = ("optimizer.lr=1e-4", "trainer.max_steps=4", "schedule.warmup=0", "trainer.checkpoint_every=0")
     anew = command(
         shards, tmp_path / "anew", f"fork={undisturbed}/last", *options, "fork_progress=restart", "fork_optimizer=fresh"
@@ -233,6 +236,7 @@ def test_a_run_that_diverges_ends_with_a_sentence_and_keeps_no_checkpoint_of_it(
     assert not list((tmp_path / "run").glob("checkpoints/step-*"))
 
 
+@pytest.mark.full  # test_health.py has signals, the test of step 17 how a run goes on
 def test_sigterm_saves_and_exits_85_with_a_marker_and_the_run_goes_on(shards, undisturbed, tmp_path):
     run_dir = tmp_path / "run"
     process = subprocess.Popen(

@@ -222,6 +222,7 @@ def test_tokens_per_second_at_exact_points():
         tokens_per_second(0.0, 1e15, 0.5)
 
 
+@pytest.mark.full  # the figures by hand above are what was measured
 def test_memory_is_what_the_engine_holds_on_two_ranks():
     for stage, found in enumerate(
         run_on_ranks("tests.pretrain.memory_cases:training_memory", 2, stages=[0, 1, 2, 3])[0]
