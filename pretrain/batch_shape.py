@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conf.errors import InputError
+from pretrain.data.batching import PairBatch
 from pretrain.estimates import forward_flops_per_token, seq2seq_forward_flops_per_token, training_flops
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import ModelConfig, Seq2SeqConfig
@@ -65,8 +66,7 @@ def batch_shape(micro_batches: Sequence[MicroBatch[Any]], loss_names: Sequence[s
     """Return the shape of a sample of batches (one step of one rank is enough)."""
     batches = [micro_batch.batch for micro_batch in micro_batches]
     lengths = _lengths([batch.layout for batch in batches])
-    # Only batches for an encoder-decoder have a second side.
-    others_side = [layout for batch in batches if (layout := getattr(batch, "decoder_layout", None)) is not None]
+    decoders = [batch.decoder_layout for batch in batches if isinstance(batch, PairBatch)]
     inside = lengths > 0
     tokens = max(1, sum(micro_batch.tokens for micro_batch in micro_batches))
     counts = {name: sum(micro_batch.counts[name] for micro_batch in micro_batches) for name in loss_names}
@@ -75,7 +75,7 @@ def batch_shape(micro_batches: Sequence[MicroBatch[Any]], loss_names: Sequence[s
         lengths[inside].tolist(),
         min(1.0, counts[main] / tokens),
         min(1.0, sum(counts[name] for name in others) / tokens),
-        _lengths(others_side)[inside].tolist() if others_side else None,
+        _lengths(decoders)[inside].tolist() if decoders else None,
     )
 
 

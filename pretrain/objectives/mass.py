@@ -5,7 +5,7 @@ Must not import deepspeed.
 """
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from pretrain.models.seq2seq import Seq2SeqModel
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.fragments import BoolArray, FragmentRule, Int64Array, choose_fragments, most_targets
 from pretrain.objectives.masking import Choice, replace_tokens
+from pretrain.objectives.pairs import pair_states
 
 DecoderInput = Literal["previous", "mask"]
 
@@ -217,18 +218,7 @@ class MASS:
         # Imported here: it brings torch's compiler along, a second of every process that only makes batches.
         from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
 
-        states = cast(Seq2SeqModel, model).target_states(
-            batch.input_ids,
-            batch.position_ids,
-            batch.layout,
-            batch.decoder_input_ids,
-            batch.decoder_position_ids,
-            batch.decoder_layout,
-            batch.target_positions,
-            language_ids=batch.language_ids,
-            decoder_language_ids=batch.decoder_language_ids,
-            hidden_keys=batch.hidden_keys,
-        )
+        states = pair_states(model, batch)
         return {"mass": linear_cross_entropy(states, *output_layer(model), batch.labels, batch.weights)}
 
 

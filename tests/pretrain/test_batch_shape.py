@@ -1,12 +1,12 @@
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
+import torch
 
 from conf.errors import InputError
 from pretrain.batch_shape import batch_shape
-from pretrain.data.batching import Batch
+from pretrain.data.batching import PairBatch
 from pretrain.estimates import seq2seq_forward_flops_per_token
-from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from tests.integration import parity_cases
 from tests.pretrain.models.pairs import side
@@ -22,17 +22,10 @@ def test_the_shape_of_a_batch_has_its_sequences_and_its_share_of_targets():
     assert shape.sentence_share == 0.0 and shape.flops_per_token(CONFIG, 200) > 0
 
 
-@dataclass
-class TwoSided(Batch):
-    """A batch with a decoder's side, as objectives for an encoder-decoder make them."""
-
-    decoder_layout: AttentionLayout | None = None
-
-
 def two_sided():
     made = parity_cases.micro_batch(0, range(4))
     sources, targets = side([[[5] * 7, [5] * 4]], 12), side([[[5] * 3, []]], 6)
-    batch = TwoSided(**vars(made.batch) | {"layout": sources.layout}, decoder_layout=targets.layout)
+    batch = PairBatch(*sources.inputs, *targets.inputs, targets.real, targets.ids[targets.real], torch.ones(3))
     return replace(made, batch=batch, counts={"mass": 3.0}, tokens=11)
 
 

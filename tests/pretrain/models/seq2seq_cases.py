@@ -3,18 +3,17 @@
 Must not import pytest: a rank loads it alone.
 """
 
-from dataclasses import dataclass, fields
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from pretrain.data.batching import PairBatch
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group
 from pretrain.engine import TrainingEngine
-from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import Seq2SeqConfig
 from pretrain.models.seq2seq import Seq2SeqModel
 from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
+from pretrain.objectives.pairs import pair_states
 from tests.pretrain.models.pairs import sides
 
 SIZES = {"hidden_size": 16, "num_encoder_layers": 2, "num_decoder_layers": 2, "num_heads": 2, "intermediate_size": 16}
@@ -22,47 +21,19 @@ FORMS = {"bart": Seq2SeqConfig(**SIZES), "mbart": Seq2SeqConfig(**SIZES, norm="p
 VOCAB, STEPS, RATE, RANKS = 100, 2, 0.1, 2
 
 
-@dataclass
-class PairsOfTokens:
-    """Both sides of a batch, with every real token of the decoder's side a target."""
-
-    input_ids: Tensor
-    position_ids: Tensor
-    layout: AttentionLayout
-    decoder_input_ids: Tensor
-    decoder_position_ids: Tensor
-    decoder_layout: AttentionLayout
-    target_positions: Tensor
-    labels: Tensor
-    languages: Tensor
-
-    def to(self, device: torch.device, non_blocking: bool = False) -> "PairsOfTokens":
-        return PairsOfTokens(
-            *(getattr(self, field.name).to(device, non_blocking=non_blocking) for field in fields(self))
-        )
-
-    def inputs(self) -> tuple[list[Tensor], dict[str, Tensor]]:
-        positional = [getattr(self, field.name) for field in fields(self)[:7]]
-        languages = {
-            "language_ids": self.languages,
-            "decoder_language_ids": 1 - self.languages[: len(self.decoder_input_ids)],
-        }
-        return positional, languages
-
-
-def batch(step: int, rank: int) -> PairsOfTokens:
+def batch(step: int, rank: int) -> PairBatch:
+    """Three pairs in two rows, with every real token of the decoder's side a target."""
     generator = torch.Generator().manual_seed(10 * step + rank)
     draws = [torch.randint(5, VOCAB, (n,), generator=generator).tolist() for n in (7, 4, 5, 6, 9, 3)]
     source, target = sides([[(draws[0], draws[1]), (draws[2], draws[3])], [(draws[4], draws[5])]], 14, 12)
     labels = torch.randint(5, VOCAB, (len(target.real),), generator=generator)
-    return PairsOfTokens(*source.inputs, *target.inputs, target.real, labels, torch.ones_like(source.ids))
+    languages = torch.ones_like(source.ids), torch.zeros_like(target.ids)
+    return PairBatch(*source.inputs, *target.inputs, target.real, labels, torch.ones(len(labels)), *languages)
 
 
-def loss(model: Seq2SeqModel, given: PairsOfTokens) -> dict[str, Tensor]:
-    positional, languages = given.inputs()
-    states = model.target_states(*positional, **languages)
-    weights = torch.ones(len(given.labels), device=given.labels.device)
-    return {"pairs": linear_cross_entropy(states, *output_layer(model), given.labels, weights)}
+def loss(model: nn.Module, given: PairBatch) -> dict[str, Tensor]:
+    states = pair_states(model, given)
+    return {"pairs": linear_cross_entropy(states, *output_layer(model), given.labels, given.weights)}
 
 
 def model_of(form: str) -> Seq2SeqModel:
@@ -77,7 +48,7 @@ def train_cases(group: Group, cases: list[tuple[str, int, str, bool]]) -> list[d
         model = model_of(form)
         engine = TrainingEngine(
             model,
-            loss,  # type: ignore[arg-type]
+            loss,
             torch.optim.SGD(model.parameters(), lr=RATE),
             DeepSpeedOptions(stage=stage, precision=precision, activation_checkpointing=recompute),  # type: ignore[arg-type]
             group.ranks,
@@ -87,7 +58,7 @@ def train_cases(group: Group, cases: list[tuple[str, int, str, bool]]) -> list[d
         for step in range(STEPS):
             made = batch(step, group.ranks.rank)
             (count,) = group.sum([float(len(made.labels))])
-            engine.train_step([made], counts={"pairs": count}, rate_factor=1.0, seeds=[0])  # type: ignore[list-item]
+            engine.train_step([made], counts={"pairs": count}, rate_factor=1.0, seeds=[0])
         assert model.encoder.activation_checkpointing is model.decoder.activation_checkpointing is recompute
         found.append(engine.full_state().weights)
         engine.close()
@@ -101,8 +72,7 @@ def train_plainly(form: str) -> dict[str, Tensor]:
         batches = [batch(step, rank) for rank in range(RANKS)]
         total = torch.zeros(())
         for given in batches:
-            positional, languages = given.inputs()
-            logits = model(*positional, **languages)
+            logits = model.logits(pair_states(model, given))
             total = total + torch.nn.functional.cross_entropy(logits, given.labels, reduction="sum")
         model.zero_grad()
         (total / sum(len(given.labels) for given in batches)).backward()

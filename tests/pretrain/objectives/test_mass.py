@@ -1,4 +1,4 @@
-"""The MASS objective: what the encoder gets, what the decoder predicts, and what either may see of it."""
+"""The MASS objective: what the encoder gets, what the decoder predicts; what they see: test_mass_visibility.py."""
 
 import dataclasses
 from itertools import pairwise
@@ -12,83 +12,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conf.errors import InputError
-from pipeline.shards import Rows
-from pretrain.data.counter import derive_key, hash_coordinates
 from pretrain.data.mixture import Picked, open_mixture
-from pretrain.models.config import EncoderConfig, Seq2SeqConfig
+from pretrain.models.config import EncoderConfig
 from pretrain.objectives import DataFacts
 from pretrain.objectives.causal_lm import CausalLM
 from pretrain.objectives.fragments import most_targets
 from pretrain.objectives.masked_lm import MaskedLM
 from pretrain.objectives.mass import MASS
+from pretrain.objectives.pairs import pair_states
 from tests.helpers.rows import part_of
 from tests.helpers.shard_directory import sentences, write_shards
-
-SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
-PAD, CLS, SEP, MASK = 0, 2, 3, 4
-VOCAB, LENGTH = 4000, 32
-FACTS = DataFacts(VOCAB, SPECIAL, LENGTH)
-MODEL = Seq2SeqConfig(
-    hidden_size=16, num_encoder_layers=2, num_decoder_layers=2, num_heads=2, intermediate_size=16, max_positions=LENGTH
+from tests.pretrain.objectives.mass_rows import (
+    ALL_MASKED,
+    CLS,
+    FACTS,
+    LENGTH,
+    MASK,
+    MODEL,
+    PAD,
+    SEP,
+    SPECIAL,
+    VOCAB,
+    batch_of,
+    model_of,
+    row_keys,
+    rows_of,
+    tensors_of,
 )
-ALL_MASKED = {"mask_share": 1.0, "random_share": 0.0}
-
-
-def row_keys(count, name="test"):
-    return hash_coordinates(derive_key(name), np.arange(count))
-
-
-def rows_of(pieces, length=LENGTH):
-    """Rows of pieces [CLS] text [SEP] with so many tokens of text each; no ordinary token comes twice in the batch."""
-    ids = np.full((len(pieces), length), PAD, dtype=np.uint16)
-    segments = np.zeros((len(pieces), length), dtype=np.int32)
-    token = 5
-    for row, sizes in enumerate(pieces):
-        place = 0
-        for number, size in enumerate(sizes, start=1):
-            ids[row, place : place + size + 2] = [CLS, *range(token, token + size), SEP]
-            segments[row, place : place + size + 2] = number
-            place, token = place + size + 2, token + size
-    return Rows(ids, segments)
-
-
-def batch_of(objective, rows, keys=None, used=None, training=True):
-    count = len(rows.input_ids)
-    return objective.make_batch(
-        rows,
-        row_keys(count) if keys is None else keys,
-        np.ones(count, dtype=bool) if used is None else np.array(used),
-        training=training,
-    )
-
-
-def tensors_of(batch):
-    """All that a batch holds, by name, as lists."""
-    found = {}
-    for name, part in vars(batch).items():
-        tensor = part.cu_seqlens if hasattr(part, "cu_seqlens") else part
-        found[name] = None if tensor is None else tensor.tolist()
-    return found
-
-
-def model_of(objective, seed=0, config=MODEL):
-    torch.manual_seed(seed)
-    return objective.build_model(config, VOCAB).eval()
-
-
-def states_of(model, batch):
-    return model.target_states(
-        batch.input_ids,
-        batch.position_ids,
-        batch.layout,
-        batch.decoder_input_ids,
-        batch.decoder_position_ids,
-        batch.decoder_layout,
-        batch.target_positions,
-        language_ids=batch.language_ids,
-        decoder_language_ids=batch.decoder_language_ids,
-        hidden_keys=batch.hidden_keys,
-    )
 
 
 def test_a_row_worked_out_by_hand():
@@ -280,93 +230,6 @@ def test_a_fragment_of_the_whole_text_makes_the_decoder_a_language_model(block_s
     assert torch.equal(ours.labels[predicted], theirs.labels[told])
 
 
-def visible(model, batch):
-    """For each target slot the ids whose embedding its loss depends on, as an input, by the gradient."""
-    table = model.encoder.embeddings.token.weight
-    logits = F.linear(states_of(model, batch), table.detach(), model.head.bias)[:, :VOCAB]
-    losses = F.cross_entropy(logits, batch.labels, reduction="none")
-    found = []
-    for slot, loss in enumerate(losses):
-        gradient = torch.autograd.grad(loss, table, retain_graph=True)[0] if batch.weights[slot] else None
-        found.append(set() if gradient is None else set(gradient.abs().amax(dim=1).nonzero()[:, 0].tolist()))
-    return found
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("attends", [True, False])
-@pytest.mark.parametrize("decoder_input", ["previous", "mask"])
-@pytest.mark.parametrize(("mix", "expects_kept"), [((1.0, 0.0), False), ((0.8, 0.1), True)])
-def test_each_target_sees_what_it_may_and_no_other_token_of_the_batch(decoder_input, attends, norm, mix, expects_kept):
-    """Every token is in the batch once, so the gradient by an id says who sees the place where it was."""
-    options = {"mask_share": mix[0], "random_share": mix[1], "block_size": 8}
-    objective = MASS(FACTS, **options, decoder_input=decoder_input, cross_attention_to_masks=attends)
-    rows = rows_of([[17, 9], [6, 4, 10], [29]])
-    keys = row_keys(3, "visible")
-    batch, corrupted = batch_of(objective, rows, keys).batch, objective.corrupt(rows, keys)
-    hidden, kept, begins = (part.reshape(-1) for part in (corrupted.hidden, corrupted.kept, corrupted.begins))
-    ids, inputs = rows.input_ids.reshape(-1).astype(int), corrupted.inputs.reshape(-1)
-    drawn = set(inputs[hidden & ~kept].tolist()) - {MASK}
-    assert not drawn & set(ids.tolist()) and kept.any() == bool(drawn) == expects_kept
-    found = visible(model_of(objective, config=dataclasses.replace(MODEL, norm=norm)), batch)
-
-    sequence = batch.layout.sequence_ids(len(ids)).numpy()
-    targets = np.flatnonzero(hidden)
-    slots = torch.nonzero(batch.weights)[:, 0].tolist()
-    ordinary = set(ids.tolist()) - set(SPECIAL.values())
-    for slot, target in zip(slots, targets, strict=True):
-        own = np.flatnonzero(sequence == sequence[target])
-        open_to_encoder = set(ids[[place for place in own if not hidden[place] or kept[place]]])
-        inputs_so_far = [place for place in targets if place in own and place <= target]
-        if decoder_input == "mask":
-            inputs_so_far = [place for place in inputs_so_far if not begins[place]]
-        given = set(ids[[place - 1 for place in inputs_so_far]])
-        assert found[slot] & ordinary == (open_to_encoder | given) & ordinary
-        # In the words of the definition: of what is to be predicted from here on, what was kept and nothing else.
-        to_come = [place for place in targets if place in own and place >= target]
-        assert found[slot] & set(ids[to_come]) == {ids[place] for place in to_come if kept[place]}
-
-
-@pytest.mark.parametrize("attends", [True, False])
-def test_a_hidden_token_changes_no_state_that_predicts_it_or_one_before(attends):
-    """Without a look at what the objective reports: another token there, the same key, the model's very numbers."""
-    objective = MASS(FACTS, cross_attention_to_masks=attends, **ALL_MASKED)
-    rows, keys = rows_of([[20, 8], [30]]), row_keys(2)
-    batch = batch_of(objective, rows, keys).batch
-    model = model_of(objective)
-    with torch.no_grad():
-        before = states_of(model, batch)
-        for slot in torch.nonzero(batch.weights)[:, 0].tolist():
-            ids = rows.input_ids.copy()
-            ids[ids == int(batch.labels[slot])] = VOCAB - 1
-            changed = batch_of(objective, Rows(ids, rows.segments), keys).batch
-            row = slot // objective.decoder_row_length
-            assert changed.labels[slot] == VOCAB - 1 and torch.equal(changed.input_ids, batch.input_ids)
-            after = states_of(model, changed)
-            same = torch.arange(len(after)) <= slot
-            same |= torch.arange(len(after)) // objective.decoder_row_length != row
-            assert torch.equal(after[same], before[same])
-
-
-@pytest.mark.parametrize("attends", [True, False])
-def test_the_decoder_reads_the_encoders_states_of_masks_only_where_it_may(attends):
-    objective = MASS(FACTS, cross_attention_to_masks=attends)
-    batch = batch_of(objective, rows_of([[30], [14, 14]])).batch
-    model = model_of(objective)
-    memory = model.encode(batch.input_ids, batch.position_ids, batch.layout).detach().requires_grad_()
-    states = model.decode(
-        batch.decoder_input_ids,
-        batch.decoder_position_ids,
-        batch.decoder_layout,
-        memory,
-        batch.layout,
-        hidden_keys=batch.hidden_keys,
-    )
-    direction = torch.randn(states.shape, generator=torch.Generator().manual_seed(1))
-    read = torch.autograd.grad((states * direction).sum(), memory)[0].abs().amax(dim=1) > 0
-    masks = batch.input_ids == MASK
-    assert masks.sum() > 20 and read[~masks].all() and read[masks].any() == read[masks].all() == attends
-
-
 def test_what_is_put_into_fragments_follows_the_mix():
     objective = MASS(FACTS, mask_share=0.6, random_share=0.3)
     corrupted = objective.corrupt(rows_of([[30]] * 130), row_keys(130))
@@ -420,7 +283,7 @@ def test_the_loss_is_the_sum_over_fragments_by_torchs_own_loss(attends):
     model = model_of(objective)
     batch = batch_of(objective, rows_of([[20, 6], [30], [4]]), used=[True, False, True]).batch
     losses = objective.loss(model, batch)
-    logits = model.logits(states_of(model, batch))
+    logits = model.logits(pair_states(model, batch))
     expected = (F.cross_entropy(logits, batch.labels, reduction="none") * batch.weights).sum()
     assert list(losses) == list(objective.loss_names) == ["mass"]
     assert losses["mass"].item() == pytest.approx(expected.item(), rel=1e-6)
