@@ -63,10 +63,3 @@ class Budget:
         if self.unit == "tokens":
             return float(tokens)
         return (seconds / progress.step if progress.step else 1.0) / _HOUR
-
-    def steps_left(self, progress: Progress, seconds: float) -> float:
-        """Estimate how many more steps fit, at the mean size of the steps so far (steps: exact)."""
-        position = self.schedule_position(progress, seconds)
-        if self.unit == "steps":
-            return self.total - position
-        return (self.total - position) / max(position / max(progress.updates, 1), 1e-12)

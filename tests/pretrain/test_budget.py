@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pretrain.budget import Budget, Progress
 
@@ -20,13 +18,3 @@ def test_a_step_takes_one_its_tokens_or_the_mean_time_of_a_step():
     assert Budget("tokens", 100).size_of_step(512, progress, 8.0) == 512
     assert Budget("hours", 1).size_of_step(512, progress, 8.0) == pytest.approx(2 / 3600)
     assert Budget("hours", 1).size_of_step(512, Progress(), 0.0) == pytest.approx(1 / 3600)
-
-
-@given(st.integers(1, 10**6), st.integers(0, 1000))
-def test_steps_left_in_steps_is_exact_and_ends_at_0(total, made):
-    progress = Progress(step=min(made, total))
-    assert Budget("steps", total).steps_left(progress, 0.0) == total - progress.updates
-
-
-def test_steps_left_in_tokens_goes_by_the_mean_step():
-    assert Budget("tokens", 1000).steps_left(Progress(step=2, tokens=200), 0.0) == pytest.approx(8)
