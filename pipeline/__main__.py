@@ -15,6 +15,7 @@ import hydra
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.command import command
+from conf.errors import InputError
 from conf.files import directory_lock, prepare_output_directory
 from conf.provenance import write_provenance
 
@@ -55,6 +56,18 @@ class RecordingRunner:
         self.runner.run(build, units)
 
 
+def check_corpus(job: Any, corpus: Any) -> None:
+    """Refuse a corpus of documents for a job that reads pairs, and the other way round.
+
+    Raises:
+        InputError: naming what the job reads and what the corpus holds.
+    """
+    reads, holds = getattr(job, "reads", "documents"), getattr(corpus, "holds", "documents")
+    if reads not in (holds, "anything"):
+        fitting = {"pairs": "corpus=bitext, corpus=tsv or corpus=translations", "documents": "corpus=text"}[reads]
+        raise InputError(f"this job reads {reads}, but the corpus holds {holds}: choose {fitting}")
+
+
 @command("pipeline", schema=PipelineOptions, directory="output")
 def main(config: DictConfig) -> None:
     """Run one job of the pipeline."""
@@ -65,6 +78,7 @@ def main(config: DictConfig) -> None:
     with directory_lock(output):
         corpus = PlannedCorpus(hydra.utils.instantiate(config.corpus, _convert_="all"))
         job = hydra.utils.instantiate(config.job, _convert_="all")
+        check_corpus(job, corpus)
         runner = hydra.utils.instantiate(config.runner)
         inputs = {"corpus": corpus.fingerprint()}
         if config.tokenizer is not None:

@@ -22,18 +22,21 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
-def find_files(patterns: Sequence[str], storage_options: Mapping[str, Any]) -> list[SourceFile]:
+def find_files(
+    patterns: Sequence[str], storage_options: Mapping[str, Any], option: str = "corpus.paths"
+) -> list[SourceFile]:
     """The files that patterns match: patterns in their order, each one's matches by name, each file once.
 
     Args:
         patterns: local paths or fsspec URLs; `*`, `?`, `[...]` and `**` match. Relative ones start at the working
             directory.
         storage_options: given to fsspec (endpoint, credentials) for URLs.
+        option: what the user set them by, for the sentences of errors.
 
     Raises:
         InputError: no pattern is given, one matches no file, or one names a directory.
     """
-    _require_a_pattern(patterns)
+    _require_a_pattern(patterns, option)
     found: dict[str, SourceFile] = {}
     for pattern in patterns:
         if is_url(pattern):
@@ -41,36 +44,35 @@ def find_files(patterns: Sequence[str], storage_options: Mapping[str, Any]) -> l
         else:
             matches = [local_file(path.absolute(), name) for path, name in _local_matches(pattern)]
         if not matches:
-            raise _no_match(pattern)
+            raise _no_match(pattern, option)
         for file in matches:
             found.setdefault(file.path, file)
     return list(found.values())
 
 
-def require_files(patterns: Sequence[str], storage_options: Mapping[str, Any]) -> None:
+def require_files(patterns: Sequence[str], storage_options: Mapping[str, Any], option: str = "corpus.paths") -> None:
     """Refuse what `find_files` would refuse for its name, without opening a file.
 
     Raises:
         InputError: no pattern is given, one matches no file, or one names a directory.
     """
-    _require_a_pattern(patterns)
+    _require_a_pattern(patterns, option)
     for pattern in patterns:
         if not (_find_remote(pattern, storage_options) if is_url(pattern) else _local_matches(pattern)):
-            raise _no_match(pattern)
+            raise _no_match(pattern, option)
 
 
-def _require_a_pattern(patterns: Sequence[str]) -> None:
+def _require_a_pattern(patterns: Sequence[str], option: str) -> None:
     if not patterns:
         raise InputError(
-            "option 'corpus.paths' must name at least one file: "
-            "add corpus.paths='[/data/*.jsonl.gz]' to the command line"
+            f"option '{option}' must name at least one file: add {option}='[/data/*.jsonl.gz]' to the command line"
         )
 
 
-def _no_match(pattern: str) -> InputError:
+def _no_match(pattern: str, option: str) -> InputError:
     return InputError(
         f"corpus path '{pattern}' matches no file (working directory {Path.cwd()}): "
-        "check corpus.paths, and quote patterns so that the shell leaves them alone"
+        f"check {option}, and quote patterns so that the shell leaves them alone"
     )
 
 

@@ -20,6 +20,8 @@ MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 SPECIALS = ("pad", "unk", "cls", "sep", "mask")
 SPLITS = ("train", "validation")
+# What a row is, by the kind of a directory, and the job that writes it.
+KINDS = {"masked_lm": ("packed rows of one text", "masked_lm"), "parallel": ("pairs of sentences", "parallel")}
 
 Split = Literal["train", "validation"]
 
@@ -65,7 +67,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything a reader must know of a shard directory. `fill` is the share of places that are not padding."""
+    """Everything a reader must know of a shard directory.
+
+    `fill` is the share of places that are not padding, had every row (of pairs: both sides) `row_length` of them;
+    `languages` are those of pairs: {"source": name, "target": name}.
+    """
 
     format_version: int
     kind: str
@@ -81,6 +87,7 @@ class Manifest:
     content_hash: str
     fill: float
     code_version: str
+    languages: dict[str, str] = field(default_factory=dict)
 
     def split(self, name: str) -> list[ShardInfo]:
         """The shards of one split, in order."""
@@ -124,10 +131,7 @@ def read_manifest(directory: str | Path) -> Manifest:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(
-            f"'{directory}' is not a finished shard directory: there is no {MANIFEST} in it; "
-            "run `python -m pipeline job=masked_lm` to its end"
-        ) from error
+        raise InputError(_no_shards(Path(directory))) from error
     except (OSError, ValueError) as error:
         raise InputError(f"'{path}' cannot be read as JSON: {error}") from error
     if not isinstance(raw, dict):
@@ -147,6 +151,24 @@ def read_manifest(directory: str | Path) -> Manifest:
     return manifest
 
 
+def _no_shards(directory: Path) -> str:
+    """Say what a path without a manifest is instead, as far as one can tell."""
+    writers = "`python -m pipeline job=masked_lm`, or job=parallel for pairs"
+    wanted = f"name a directory that the pipeline wrote ({writers})"
+    if directory.is_file():
+        return f"'{directory}' is a file, not a shard directory: {wanted}"
+    if not directory.exists() and any(sign in str(directory) for sign in "*?["):
+        return f"'{directory}' is a pattern, but shards are named one directory by one: {wanted}"
+    if (directory / "checkpoints").is_dir():
+        return f"'{directory}' is a run, not shards: {wanted}"
+    if (directory / "tokenizer.json").is_file() and not any(directory.glob("*/*.arrow")):
+        return f"'{directory}' is a tokenizer, not shards: {wanted}"
+    return (
+        f"'{directory}' is not a finished shard directory: there is no {MANIFEST} in it; run the command that writes "
+        f"it ({writers}) to its end"
+    )
+
+
 def _fields(raw: Any, target: type, path: Path, prefix: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise InputError(f"'{path}': field '{prefix.rstrip('.')}' must be an object, but is {raw!r}")
@@ -154,6 +176,8 @@ def _fields(raw: Any, target: type, path: Path, prefix: str) -> dict[str, Any]:
     values = {}
     for item in fields(target):
         name = prefix + item.name
+        if name == "languages" and name not in raw:
+            continue  # written before there were pairs
         if item.name not in raw:
             raise InputError(f"'{path}': field '{name}' is missing; rebuild the shards")
         value, kind = raw[item.name], typing.get_origin(kinds[item.name]) or kinds[item.name]
@@ -195,3 +219,22 @@ def _check(manifest: Manifest, path: Path) -> None:
     )
     if manifest.content_hash != expected:
         refuse("content_hash", f"{expected} (what the other fields give)", manifest.content_hash)
+    if manifest.kind == "parallel":
+        for side in ("source", "target"):
+            if not isinstance(manifest.languages.get(side), str):
+                refuse(f"languages.{side}", "the name of a language", manifest.languages.get(side))
+
+
+def require_kind(manifest: Manifest, kind: str, directory: str | Path) -> None:
+    """Refuse a directory whose rows are of another kind than the reader's.
+
+    Raises:
+        InputError: naming both kinds, and the job that writes the one that is wanted.
+    """
+    if manifest.kind != kind:
+        wanted, job = KINDS[kind]
+        found = KINDS.get(manifest.kind, ("rows of an unknown kind", ""))[0]
+        raise InputError(
+            f"'{directory}' must hold {wanted} (kind '{kind}'), but holds {found} (kind '{manifest.kind}'): name a "
+            f"directory that `python -m pipeline job={job}` wrote"
+        )

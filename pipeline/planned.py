@@ -6,17 +6,27 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline.pair_sources import PairCorpus
 from pipeline.ranges import Plan, Range
-from pipeline.records import Document, ReadFailure
 from pipeline.sources import Corpus
 
 
 class PlannedCorpus:
     """Any corpus, with its plan remembered. Workers are sent the corpus without the plan, which they do not need."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: Corpus | PairCorpus) -> None:
         self._corpus = corpus
         self._plan: Plan | None = None
+
+    @property
+    def inner(self) -> Corpus | PairCorpus:
+        """The corpus itself, for a job that must know which one it is."""
+        return self._corpus
+
+    @property
+    def holds(self) -> str:
+        """What `read` yields: "documents" or "pairs"."""
+        return getattr(self._corpus, "holds", "documents")
 
     def plan(self) -> Plan:
         """See Corpus."""
@@ -24,8 +34,8 @@ class PlannedCorpus:
             self._plan = self._corpus.plan()
         return self._plan
 
-    def read(self, range_: Range) -> Iterator[Document | ReadFailure]:
-        """See Corpus."""
+    def read(self, range_: Range) -> Iterator[Any]:
+        """See Corpus and PairCorpus."""
         return self._corpus.read(range_)
 
     def reading_key(self) -> str:

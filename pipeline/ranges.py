@@ -30,10 +30,26 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Where the lines of another file lie that belong to those of a piece, one to one.
+
+    `file` is an index into the plan's files, `path` and `name` are that file's; `start` is the byte (of its content)
+    of the line that belongs to the piece's first, and `line` the number of both, from 0.
+    """
+
+    file: int
+    path: str
+    name: str
+    start: int = 0
+    line: int = 0
+
+
+@dataclass(frozen=True)
 class Piece:
     """A part of one file: its records that START at a byte in [start, end); end -1 is the end of the file.
 
-    `file` is an index into the plan's files; `path` and `name` are that file's, so that a worker needs no plan.
+    `file` is an index into the plan's files; `path` and `name` are that file's, so that a worker needs no plan. In a
+    corpus of aligned files, `beside` is the other one.
     """
 
     file: int
@@ -41,6 +57,7 @@ class Piece:
     start: int
     end: int
     name: str
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,15 @@
 Must import nothing but the standard library: every other module of the pipeline imports this one.
 """
 
+import codecs
 import hashlib
+import math
 import re
 from dataclasses import dataclass
 
 OFFSET_BITS = 40
 HASH_BYTES = 16
+BOM = codecs.BOM_UTF8
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -27,6 +30,25 @@ class Document:
     id: str
     file: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two sentences that say the same, as they were read, before cleaning.
+
+    Attributes:
+        source: what a model shall read.
+        target: what it shall write.
+        id, file, offset: as of a Document, of the source where the two are in different files.
+        score: of the model that wrote one of them; NaN where people did.
+    """
+
+    source: str
+    target: str
+    id: str
+    file: int
+    offset: int
+    score: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from conf.files import atomic_write_text
 from pipeline.manifest import Manifest
+from pipeline.pair_shards import KIND as PAIRS
+from pipeline.pair_shards import PairRows
 from pipeline.shards import ShardRows
 from pipeline.tokenizer import load_tokenizer
 
@@ -30,12 +35,14 @@ BAR_WIDTH, BAR_GAP, CHART_HEIGHT = 34, 6, 140
 class Summary:
     """What the sidecars tell beyond the manifest: why records failed, and how long documents are.
 
-    `lengths[b]` counts documents of 2^b to 2^(b + 1) - 1 tokens.
+    `lengths[b]` counts documents (or sources, where records are pairs) of 2^b to 2^(b + 1) - 1 tokens,
+    `target_lengths[b]` such targets.
     """
 
     failures: dict[str, int]
     examples: list[str]
     lengths: list[int]
+    target_lengths: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, sidecars: Iterable[Mapping[str, Any]]) -> Summary:
@@ -43,17 +50,17 @@ class Summary:
         failures: Counter[str] = Counter()
         examples: list[str] = []
         lengths: list[int] = []
+        target_lengths: list[int] = []
         for sidecar in sidecars:
             failures.update(sidecar["failures"])
             examples.extend(sidecar["examples"])
-            more = sidecar["lengths"]
-            width = max(len(lengths), len(more))
-            lengths = [sum(pair) for pair in zip(_wide(lengths, width), _wide(more, width), strict=True)]
-        return cls(dict(sorted(failures.items())), examples[:20], lengths)
+            lengths = _added(lengths, sidecar["lengths"])
+            target_lengths = _added(target_lengths, sidecar.get("target_lengths", []))
+        return cls(dict(sorted(failures.items())), examples[:20], lengths, target_lengths)
 
 
-def _wide(values: list[int], width: int) -> list[int]:
-    return values + [0] * (width - len(values))
+def _added(some: list[int], more: list[int]) -> list[int]:
+    return [a + b for a, b in zip_longest(some, more, fillvalue=0)]
 
 
 def write_report(directory: str | Path, manifest: Manifest, summary: Summary) -> None:
@@ -64,6 +71,15 @@ def write_report(directory: str | Path, manifest: Manifest, summary: Summary) ->
     environment.filters["number"] = lambda value: f"{value:,}"
     environment.filters["size"] = readable_size
     template = environment.get_template("report.html.j2")
+    pairs = manifest.kind == PAIRS
+    sides = 2 if pairs else 1
+    what = "pairs" if pairs else "documents"
+    lengths = {"": summary.lengths}
+    if pairs:
+        lengths = {
+            f"Sources ({manifest.languages['source']})": summary.lengths,
+            f"Targets ({manifest.languages['target']})": summary.target_lengths,
+        }
     splits = []
     for name in ("train", "validation"):
         shards = manifest.split(name)
@@ -75,14 +91,17 @@ def write_report(directory: str | Path, manifest: Manifest, summary: Summary) ->
                 "rows": rows,
                 "tokens": tokens,
                 "bytes": sum(shard.bytes for shard in shards),
-                "fill": tokens / (rows * manifest.row_length) if rows else None,
+                "fill": tokens / (sides * rows * manifest.row_length) if rows else None,
             }
         )
     page = template.render(
         manifest=manifest,
         splits=splits,
         summary=summary,
-        histogram=jinja2.utils.markupsafe.Markup(histogram(summary.lengths)),
+        what=what,
+        histograms={
+            title: jinja2.utils.markupsafe.Markup(histogram(counts, what)) for title, counts in lengths.items()
+        },
         samples=sample_rows(directory, manifest),
         sources=sorted(manifest.sources, key=lambda source: -source["size"])[:SHOWN_SOURCES],
         source_bytes=sum(max(source["size"], 0) for source in manifest.sources),
@@ -100,8 +119,8 @@ def readable_size(size: int) -> str:
     return f"{amount:.1f} TB"
 
 
-def histogram(lengths: list[int]) -> str:
-    """Counts per power of two as an inline SVG, from the first bin that is not empty to the last."""
+def histogram(lengths: list[int], what: str = "documents") -> str:
+    """Counts per power of two of `what` as an inline SVG, from the first bin that is not empty to the last."""
     used = [b for b, count in enumerate(lengths) if count]
     if not used:
         return ""
@@ -110,13 +129,13 @@ def histogram(lengths: list[int]) -> str:
     width = len(bins) * (BAR_WIDTH + BAR_GAP) + BAR_GAP
     parts = [
         f'<svg viewBox="0 0 {width} {CHART_HEIGHT + 34}" width="{width}" role="img" '
-        'aria-label="Documents by length in tokens">'
+        f'aria-label="{what.capitalize()} by length in tokens">'
     ]
     for place, b in enumerate(bins):
         height = max(1.0, CHART_HEIGHT * lengths[b] / highest) if lengths[b] else 0.0
         left = BAR_GAP + place * (BAR_WIDTH + BAR_GAP)
         label = f"{2**b}" if b < 10 else f"{2 ** (b - 10)}k" if b < 20 else f"{2 ** (b - 20)}M"
-        title = escape(f"{2**b:,} to {2 ** (b + 1) - 1:,} tokens: {lengths[b]:,} documents")
+        title = escape(f"{2**b:,} to {2 ** (b + 1) - 1:,} tokens: {lengths[b]:,} {what}")
         parts.append(
             f'<rect x="{left}" y="{CHART_HEIGHT + 14 - height:.1f}" width="{BAR_WIDTH}" height="{height:.1f}">'
             f"<title>{title}</title></rect>"
@@ -126,10 +145,18 @@ def histogram(lengths: list[int]) -> str:
 
 
 def sample_rows(directory: str | Path, manifest: Manifest) -> list[list[str]]:
-    """The pieces, as text, of a few training rows spread evenly over the directory."""
+    """The pieces (of a pair: its sides), as text, of a few training rows spread evenly over the directory."""
     tokenizer = load_tokenizer(directory)
+    if manifest.kind == PAIRS:
+        pairs = PairRows(Path(directory), manifest, "train")
+        some = pairs.pairs(_spread(len(pairs)))
+        sides = [
+            np.split(ids, np.cumsum(lengths)[:-1])
+            for ids, lengths in ((some.source_ids, some.source_lengths), (some.target_ids, some.target_lengths))
+        ]
+        return [[_readable(tokenizer, side) for side in pair] for pair in zip(*sides, strict=True)]
     rows = ShardRows(Path(directory), manifest, "train")
-    chosen = np.unique(np.linspace(0, len(rows) - 1, min(SAMPLE_ROWS, len(rows))).astype(np.int64))
+    chosen = _spread(len(rows))
     found = rows.rows(chosen)
     return [
         [
@@ -138,3 +165,16 @@ def sample_rows(directory: str | Path, manifest: Manifest) -> list[list[str]]:
         ]
         for ids, segments in zip(found.input_ids, found.segments, strict=True)
     ]
+
+
+def _spread(rows: int) -> NDArray[np.int64]:
+    """The numbers of a few of so many rows."""
+    return np.unique(np.linspace(0, rows - 1, min(SAMPLE_ROWS, rows)).astype(np.int64))
+
+
+def _readable(tokenizer: Tokenizer, ids: NDArray[np.unsignedinteger]) -> str:
+    """A side of a pair as text; a tag, unlike [CLS] and [SEP], is shown."""
+    begin = ids[1:-1].tolist()
+    reserved = tokenizer.get_added_tokens_decoder()
+    tags = [reserved[number].content for number in begin[:1] if number in reserved]
+    return " ".join([*tags, tokenizer.decode(begin[len(tags) :], skip_special_tokens=True)])

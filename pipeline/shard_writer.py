@@ -1,4 +1,4 @@
-"""Writing a shard: blocks of packed rows -> one Arrow file, whole or not at all. See `pipeline.shards` for the format.
+"""Writing a shard: blocks of rows -> one Arrow file, whole or not at all. See `pipeline.shards` for the format.
 
 Imports neither Beam nor torch.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -63,26 +63,14 @@ class _HashingFile:
         """Leaves the file to its owner, who still has to sync and rename it."""
 
 
-class ShardWriter:
-    """Writes one shard under a temporary name; `close` gives it its own.
+class ArrowShard:
+    """One shard, written under a temporary name; `close` gives it its own. Subclasses know what a row is.
 
-    Use it as a context manager: an error inside leaves no file. With on-demand `columns`, the ids of its blocks carry
-    the marks that they are made of (`pipeline.token_flags`). Raises ValueError for a row that is longer than
-    `row_length` or a block that would break the fixed batch size.
+    Use it as a context manager: an error inside leaves no file.
     """
 
-    def __init__(
-        self,
-        directory: str | Path,
-        path: str,
-        split: Split,
-        row_length: int,
-        dtype: IdType,
-        columns: Sequence[str] = (),
-    ) -> None:
-        self._path, self._split, self._row_length, self._dtype = path, split, row_length, dtype
-        self._columns = check_columns(columns)
-        self._schema = schema(dtype, columns)
+    def __init__(self, directory: str | Path, path: str, split: Split, schema: pa.Schema) -> None:
+        self.path, self._split, self._schema = path, split, schema
         self._rows = self._tokens = 0
         self._short_block = False
         self._stack = ExitStack()
@@ -93,27 +81,14 @@ class ShardWriter:
         self._arrow = pa.ipc.new_file(self._sink, self._schema)
         self.info: ShardInfo | None = None
 
-    def write(self, block: Block) -> None:
-        """Append the rows of a block as one record batch."""
-        if self._short_block or len(block) > ROWS_PER_BATCH:
+    def append(self, columns: Sequence[pa.Array], rows: int, tokens: int) -> None:
+        """Write one record batch. Raises ValueError where it would break the fixed batch size."""
+        if self._short_block or rows > ROWS_PER_BATCH:
             raise ValueError(f"every block but the last must hold {ROWS_PER_BATCH} rows, the last no more than that")
-        self._short_block = len(block) < ROWS_PER_BATCH
-        if len(block) and int(np.diff(block.row_offsets).max()) > self._row_length:
-            raise ValueError(f"a row of '{self._path}' is longer than {self._row_length} tokens")
-        columns = [
-            _list_array(block.row_offsets, ids_of(block.input_ids, self._dtype) if self._columns else block.input_ids),
-            _list_array(block.piece_offsets, block.lengths),
-            _list_array(block.piece_offsets, block.document),
-        ]
-        if "word_start" in self._columns:
-            columns.append(_list_array(block.row_offsets, word_start_column(block)))
-        if "sentence_lengths" in self._columns:
-            starts = np.flatnonzero(sentence_start_column(block))
-            lengths = np.diff(starts, append=len(block.input_ids)).astype(np.uint16)
-            columns.append(_list_array(np.searchsorted(starts, block.row_offsets), lengths))
+        self._short_block = rows < ROWS_PER_BATCH
         self._arrow.write_batch(pa.record_batch(columns, schema=self._schema))
-        self._rows += len(block)
-        self._tokens += len(block.input_ids)
+        self._rows += rows
+        self._tokens += tokens
 
     def close(self) -> ShardInfo:
         """Finish the file and give it its name."""
@@ -121,7 +96,7 @@ class ShardWriter:
         self._sink.close()
         self._stack.close()
         self.info = ShardInfo(
-            path=self._path,
+            path=self.path,
             split=self._split,
             rows=self._rows,
             tokens=self._tokens,
@@ -130,7 +105,7 @@ class ShardWriter:
         )
         return self.info
 
-    def __enter__(self) -> ShardWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -143,5 +118,44 @@ class ShardWriter:
             self._stack.__exit__(kind, error, trace)
 
 
-def _list_array(offsets: NDArray[np.int64], values: NDArray[np.generic]) -> pa.ListArray:
+class ShardWriter(ArrowShard):
+    """Writes one shard of packed rows.
+
+    With on-demand `columns`, the ids of its blocks carry the marks that they are made of (`pipeline.token_flags`).
+    Raises ValueError for a row that is longer than `row_length` or a block that would break the fixed batch size.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        path: str,
+        split: Split,
+        row_length: int,
+        dtype: IdType,
+        columns: Sequence[str] = (),
+    ) -> None:
+        self._row_length, self._dtype = row_length, dtype
+        self._columns = check_columns(columns)
+        super().__init__(directory, path, split, schema(dtype, columns))
+
+    def write(self, block: Block) -> None:
+        """Append the rows of a block as one record batch."""
+        if len(block) and int(np.diff(block.row_offsets).max()) > self._row_length:
+            raise ValueError(f"a row of '{self.path}' is longer than {self._row_length} tokens")
+        columns = [
+            list_array(block.row_offsets, ids_of(block.input_ids, self._dtype) if self._columns else block.input_ids),
+            list_array(block.piece_offsets, block.lengths),
+            list_array(block.piece_offsets, block.document),
+        ]
+        if "word_start" in self._columns:
+            columns.append(list_array(block.row_offsets, word_start_column(block)))
+        if "sentence_lengths" in self._columns:
+            starts = np.flatnonzero(sentence_start_column(block))
+            lengths = np.diff(starts, append=len(block.input_ids)).astype(np.uint16)
+            columns.append(list_array(np.searchsorted(starts, block.row_offsets), lengths))
+        self.append(columns, rows=len(block), tokens=len(block.input_ids))
+
+
+def list_array(offsets: NDArray[np.int64], values: NDArray[np.generic]) -> pa.ListArray:
+    """Lists of `values` [V] that begin and end at `offsets` [R + 1]."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))

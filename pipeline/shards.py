@@ -14,25 +14,21 @@ and on demand (options of the masked_lm job)
 
 in record batches of exactly ROWS_PER_BATCH rows (the last one holds the rest), so that row i lies in batch
 i // ROWS_PER_BATCH and can be read from the mapped file without touching any other. Rows keep the order of packing
-(`pipeline.packing`): by the first document in them. `pipeline.manifest` describes the directory.
+(`pipeline.packing`): by the first document in them. `pipeline.manifest` describes the directory, `pipeline.pair_shards`
+the other kind of shards.
 """
 
 from __future__ import annotations
 
-import mmap
-from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from conf.errors import InputError
-from conf.files import sha256_file
 from pipeline.manifest import (
     Counts,
     Manifest,
@@ -42,10 +38,10 @@ from pipeline.manifest import (
     read_manifest,
     write_manifest,
 )
+from pipeline.mapped_shards import MappedRows, MappedShard, numbers, verify, verify_files
 from pipeline.shard_columns import IdType, id_dtype, schema
 from pipeline.shard_writer import ROWS_PER_BATCH, ShardWriter
 from pipeline.token_flags import COLUMNS, check_columns
-from pipeline.tokenizer import tokenizer_hash
 
 __all__ = [
     "ROWS_PER_BATCH",
@@ -63,9 +59,6 @@ __all__ = [
     "verify",
     "write_manifest",
 ]
-
-OPEN_SHARDS = 256  # maps kept open at once: each holds a file descriptor, and 1,024 of those is a common limit
-VERIFY_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -101,49 +94,20 @@ class _Batch:
     sentences_at: NDArray[np.int32] | None = None
 
 
-class _MappedShard:
-    """One memory-mapped shard; its batches are parsed when they are first asked for."""
-
-    def __init__(self, directory: Path, info: ShardInfo, dtype: str) -> None:
-        path = directory / info.path
-        try:
-            with path.open("rb") as handle:
-                self._map = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
-            self._reader = pa.ipc.open_file(pa.py_buffer(self._map))
-        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-            raise InputError(f"the shard '{path}' cannot be read: {error}; rebuild the shards") from error
-        self.columns = tuple(name for name in COLUMNS if name in self._reader.schema.names)
-        if self._reader.schema != schema(dtype, self.columns):
-            found = str(self._reader.schema).replace("\n", ", ")
-            raise InputError(f"the shard '{path}' must hold columns of ids in {dtype}, but holds {found}")
-        if self._reader.num_record_batches != -(-info.rows // ROWS_PER_BATCH):
-            raise InputError(f"the shard '{path}' does not hold the {info.rows} rows that its manifest states")
-        self._batches: list[_Batch | None] = [None] * self._reader.num_record_batches
-
-    def batch(self, number: int) -> _Batch:
-        found = self._batches[number]
-        if found is None:
-            columns = self._reader.get_batch(number)
-            (ids_at, ids), (pieces_at, lengths), (_, document) = (
-                (_numbers(column.offsets), _numbers(column.values)) for column in columns.columns[:3]
-            )
-            found = _Batch(ids, ids_at, lengths, document, pieces_at)
-            if "word_start" in self.columns:
-                _, bits = columns["word_start"].values.buffers()
-                found = replace(found, word_bits=np.frombuffer(bits, dtype=np.uint8))
-            if "sentence_lengths" in self.columns:
-                column = columns["sentence_lengths"]
-                found = replace(found, sentence_lengths=_numbers(column.values), sentences_at=_numbers(column.offsets))
-            self._batches[number] = found
-        return found
-
-
-def _numbers(array: pa.Array) -> NDArray[Any]:
-    """The values of an array of numbers without nulls, as a view (`to_numpy` would import pandas, in every process)."""
-    kind = np.dtype(str(array.type))
-    if not len(array):
-        return np.empty(0, dtype=kind)
-    return np.frombuffer(array.buffers()[1], dtype=kind, count=len(array), offset=array.offset * kind.itemsize)
+def _views(columns: pa.RecordBatch) -> _Batch:
+    """The columns of a record batch, as views."""
+    (ids_at, ids), (pieces_at, lengths), (_, document) = (
+        (numbers(column.offsets), numbers(column.values)) for column in columns.columns[:3]
+    )
+    found = _Batch(ids, ids_at, lengths, document, pieces_at)
+    names = columns.schema.names
+    if "word_start" in names:
+        _, bits = columns["word_start"].values.buffers()
+        found = replace(found, word_bits=np.frombuffer(bits, dtype=np.uint8))
+    if "sentence_lengths" in names:
+        column = columns["sentence_lengths"]
+        found = replace(found, sentence_lengths=numbers(column.values), sentences_at=numbers(column.offsets))
+    return found
 
 
 def _row_words(batch: _Batch, row: int) -> NDArray[np.bool_]:
@@ -163,67 +127,23 @@ def _row_sentences(batch: _Batch, row: int) -> NDArray[np.bool_]:
     return starts
 
 
-def verify(directory: str | Path, checksums: bool = True) -> None:
-    """Check that a shard directory is whole.
-
-    The manifest is read and checked, the tokenizer and every shard must be there with the stated size and, with
-    `checksums`, the stated SHA-256 (about 1 GB a second).
+class ShardRows(MappedRows[_Batch]):
+    """The rows of one split by number, without a check of the files: for those who have the manifest (see ShardReader).
 
     Raises:
-        InputError: the first thing that does not match, naming the file.
+        InputError: the directory holds another kind of rows.
     """
-    manifest = read_manifest(directory)
-    _verify_files(Path(directory), manifest, manifest.shards, checksums)
 
+    kind = "masked_lm"
 
-def _verify_files(directory: Path, manifest: Manifest, shards: Sequence[ShardInfo], checksums: bool) -> None:
-    if tokenizer_hash(directory) != manifest.tokenizer_hash:
-        raise InputError(
-            f"'{directory / 'tokenizer.json'}' is not the tokenizer of these shards: its hash differs from the "
-            "field 'tokenizer_hash' of manifest.json; rebuild the shards"
-        )
-    for shard in shards:
-        path = directory / shard.path
-        size = path.stat().st_size if path.is_file() else None
-        if size is None:
-            raise InputError(f"the shard '{path}' is named in manifest.json but is not there; rebuild the shards")
-        if size != shard.bytes:
-            raise InputError(f"the shard '{path}' must have {shard.bytes} bytes, but has {size}; rebuild the shards")
-    if not checksums:
-        return
-    with ThreadPoolExecutor(VERIFY_THREADS) as pool:
-        for shard, found in zip(shards, pool.map(lambda s: sha256_file(directory / s.path), shards), strict=True):
-            if f"sha256:{found}" != shard.checksum:
-                raise InputError(
-                    f"the shard '{directory / shard.path}' is damaged: its SHA-256 is {found}, but manifest.json "
-                    f"states {shard.checksum.removeprefix('sha256:')}; rebuild the shards"
-                )
+    def open_shard(self, path: Path, info: ShardInfo) -> MappedShard[_Batch]:
+        """Map one shard."""
+        dtype = self.manifest.dtype
 
+        def accepts(found: pa.Schema) -> bool:
+            return bool(found == schema(dtype, _columns(found.names)))
 
-class ShardRows:
-    """The rows of one split by number, without any check: for those who have the manifest (see ShardReader)."""
-
-    def __init__(self, directory: Path, manifest: Manifest, split: Split) -> None:
-        self._directory = directory
-        self.manifest = manifest
-        self._shards = manifest.split(split)
-        sizes = np.array([shard.rows for shard in self._shards], dtype=np.int64)
-        self._ends = np.cumsum(sizes)
-        self._starts = self._ends - sizes
-        self._open: OrderedDict[int, _MappedShard] = OrderedDict()
-
-    @property
-    def content_hash(self) -> str:
-        """The hash over all that shapes the rows of the directory."""
-        return self.manifest.content_hash
-
-    @property
-    def row_length(self) -> int:
-        """Places in a row."""
-        return self.manifest.row_length
-
-    def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return MappedShard(path, info, f"columns of ids in {dtype}", accepts, _views)
 
     def require(self, columns: Sequence[str]) -> None:
         """Raise InputError unless the shards hold the on-demand `columns`; only the first of the split is opened."""
@@ -236,16 +156,19 @@ class ShardRows:
         Raises IndexError outside 0 .. len(self) - 1, and InputError for a column that the shards do not hold.
         """
         columns = check_columns(columns)
-        numbers = np.asarray(indices, dtype=np.int64).reshape(-1)
-        found = self._locate(numbers, columns)
+        chosen = np.asarray(indices, dtype=np.int64).reshape(-1)
+        if columns:
+            for shard in np.unique(self._shards_of(chosen)).tolist():
+                self._refuse_lacking(self._map(shard), self._shards[shard], columns)
+        found = self._locate(chosen)
         # Plain ints: slicing with NumPy scalars costs several times the slice.
         spans = [(batch, int(batch.ids_at[i]), int(batch.ids_at[i + 1])) for batch, i in found]
         pieces = [batch.lengths[batch.pieces_at[i] : batch.pieces_at[i + 1]] for batch, i in found]
         sizes = np.array([end - begin for _, begin, end in spans], dtype=np.int64)
-        shape = (len(numbers), self.row_length)
+        shape = (len(chosen), self.row_length)
         input_ids = np.full(shape, self.manifest.special_ids["pad"], dtype=self.manifest.dtype)
         segments = np.zeros(shape, dtype=np.int32)
-        if len(numbers):
+        if len(chosen):
             taken = np.arange(self.row_length) < sizes[:, None]
             input_ids[taken] = np.concatenate([batch.ids[begin:end] for batch, begin, end in spans])
             counts = np.array([len(piece) for piece in pieces])
@@ -255,7 +178,7 @@ class ShardRows:
         for name in columns:
             read = _row_words if name == "word_start" else _row_sentences
             marks[name] = np.zeros(shape, dtype=bool)
-            if len(numbers):
+            if len(chosen):
                 marks[name][taken] = np.concatenate([read(batch, i) for batch, i in found])
         return Rows(input_ids, segments, marks.get("word_start"), marks.get("sentence_lengths"))
 
@@ -264,36 +187,17 @@ class ShardRows:
         ((batch, i),) = self._locate(np.array([index], dtype=np.int64))
         return batch.document[batch.pieces_at[i] : batch.pieces_at[i + 1]]
 
-    def _locate(self, rows: NDArray[np.int64], columns: Sequence[str] = ()) -> list[tuple[_Batch, int]]:
-        """For each of `rows` [R], the record batch it lies in and its number there; `columns` must be there."""
-        if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
-            raise IndexError(f"rows {rows.min()} to {rows.max()} of a split of {len(self)} rows")
-        shards = np.searchsorted(self._ends, rows, side="right")
-        batches, places = np.divmod(rows - self._starts[shards], ROWS_PER_BATCH)
-        if columns:
-            for shard in np.unique(shards).tolist():
-                self._refuse_lacking(self._map(shard), self._shards[shard], columns)
-        return [
-            (self._map(shard).batch(batch), place)
-            for shard, batch, place in zip(shards.tolist(), batches.tolist(), places.tolist(), strict=True)
-        ]
-
-    def _refuse_lacking(self, shard: _MappedShard, info: ShardInfo, columns: Sequence[str]) -> None:
+    def _refuse_lacking(self, shard: MappedShard[_Batch], info: ShardInfo, columns: Sequence[str]) -> None:
         for name in columns:
-            if name not in shard.columns:
+            if name not in shard.names:
                 raise InputError(
                     f"the objective needs the column '{name}', but the shard '{self._directory / info.path}' has none: "
                     f"rebuild the shards with `python -m pipeline job=masked_lm job.{name}=true`"
                 )
 
-    def _map(self, number: int) -> _MappedShard:
-        found = self._open.get(number)
-        if found is None:
-            found = self._open[number] = _MappedShard(self._directory, self._shards[number], self.manifest.dtype)
-            while len(self._open) > OPEN_SHARDS:
-                # Views that are still in use keep their map alive; it closes when the last one goes.
-                self._open.popitem(last=False)
-        return found
+
+def _columns(names: Sequence[str]) -> list[str]:
+    return [name for name in COLUMNS if name in names]
 
 
 class ShardReader(ShardRows):
@@ -309,4 +213,4 @@ class ShardReader(ShardRows):
     def __init__(self, directory: str | Path, split: Split = "train", verify: bool = True) -> None:
         manifest = read_manifest(directory)
         super().__init__(Path(directory), manifest, split)
-        _verify_files(self._directory, manifest, self._shards, verify)
+        verify_files(self._directory, manifest, self._shards, verify)

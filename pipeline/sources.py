@@ -19,7 +19,7 @@ from pipeline.compression import DAMAGE, MAGIC_BYTES, compression_of, decompress
 from pipeline.files import find_files, open_file, require_files, total_size
 from pipeline.lines import Record, is_blank, lines_in, paragraphs_in
 from pipeline.ranges import COMPRESSION_RATIO, Piece, Plan, Range, SourceFile, plan_ranges
-from pipeline.records import Document, ReadFailure, without_lone_surrogates
+from pipeline.records import BOM, Document, ReadFailure, without_lone_surrogates
 
 JSONL_SUFFIXES = (".jsonl", ".ndjson", ".json")
 PROBE_BYTES = 1 << 16
@@ -35,6 +35,14 @@ _BINARY_FORMATS = {
     b"SQLite format 3": "a database",
 }
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
+
+
+class RecordError(Exception):
+    """One record cannot be used: a reason code, and the detail as the message."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
 
 
 class Corpus(Protocol):
@@ -127,7 +135,7 @@ class TextCorpus:
                 f"the corpus is empty: corpus.paths matches {len(files)} file(s) of 0 bytes, "
                 f"'{files[0].path}' the first of them"
             )
-        plain = [self._probe(file) for file in files]
+        plain = [self.probe(file) for file in files]
         cuttable = [is_plain and not self._is_whole(file.name) for file, is_plain in zip(files, plain, strict=True)]
         expansion = [1 if is_plain else COMPRESSION_RATIO for is_plain in plain]
         return plan_ranges(files, cuttable, self.range_bytes, expansion)
@@ -157,7 +165,7 @@ class TextCorpus:
         """Whether the file is one document, which no cut may part."""
         return self.document == "file" and not self._is_jsonl(name)
 
-    def _probe(self, file: SourceFile) -> bool:
+    def probe(self, file: SourceFile) -> bool:
         """Whether a file is plain (not compressed), having made sure that it is text."""
         try:
             with closing(open_file(file.path, self.storage_options)) as handle:
@@ -197,60 +205,55 @@ class TextCorpus:
             records = lines_in(stream, piece.start, piece.end, self.max_record_bytes)
         for offset, record in records:
             if offset == 0 and record is not None:
-                record = record.removeprefix(codecs.BOM_UTF8)
+                record = record.removeprefix(BOM)
             if record is None or not is_blank(record):
                 yield offset, record
 
     def _document(self, piece: Piece, offset: int, record: bytes | None) -> Document | ReadFailure:
         try:
-            if record is None:
-                raise _RecordError("record_too_long", f"more than {self.max_record_bytes} bytes")
-            text = self._decode(record)
+            text = self.decode(record)
             name = f"{piece.name}:{offset}"
             if self._is_jsonl(piece.name):
                 text, name = self._parse(text, name)
             return Document(text, name, piece.file, offset)
-        except _RecordError as error:
-            if error.reason == "undecodable" and self.bad_bytes == "fail":
-                raise InputError(
-                    f"{piece.path} at byte {offset}: {error} (corpus.bad_bytes=reject counts such records and goes on)"
-                ) from error
+        except RecordError as error:
+            self.fail_if_asked(error, f"{piece.path} at byte {offset}")
             return ReadFailure(piece.file, offset, error.reason, f"{piece.name} at byte {offset}: {error}")
 
-    def _decode(self, record: bytes) -> str:
+    def decode(self, record: bytes | None) -> str:
+        """A record as text. Raises RecordError for bytes of another encoding, or None in the place of too many."""
+        if record is None:
+            raise RecordError("record_too_long", f"more than {self.max_record_bytes} bytes")
         try:
             return record.decode(self.encoding, "replace" if self.bad_bytes == "replace" else "strict")
         except UnicodeDecodeError as error:
-            raise _RecordError("undecodable", f"expected {self.encoding}, found other bytes: {error}") from error
+            raise RecordError("undecodable", f"expected {self.encoding}, found other bytes: {error}") from error
+
+    def fail_if_asked(self, error: RecordError, place: str) -> None:
+        """Raise InputError for bad bytes where `bad_bytes` is "fail"."""
+        if error.reason == "undecodable" and self.bad_bytes == "fail":
+            raise InputError(f"{place}: {error} (corpus.bad_bytes=reject counts such records and goes on)") from error
 
     def _parse(self, line: str, name: str) -> tuple[str, str]:
         """Text and id of one line of jsonl."""
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _RecordError("not_json", f"expected a JSON object, found what is no JSON: {error}") from error
+            raise RecordError("not_json", f"expected a JSON object, found what is no JSON: {error}") from error
         if not isinstance(value, dict):
-            raise _RecordError("not_an_object", f"expected a JSON object, found {_json_type(value)}")
+            raise RecordError("not_an_object", f"expected a JSON object, found {_json_type(value)}")
         if self.text_key not in value:
             keys = ", ".join(map(str, value)) or "none"
-            raise _RecordError("no_text", f"expected the key '{self.text_key}', found the keys {keys[:200]}")
+            raise RecordError("no_text", f"expected the key '{self.text_key}', found the keys {keys[:200]}")
         text = value[self.text_key]
         if not isinstance(text, str):
-            raise _RecordError("text_not_string", f"expected text under '{self.text_key}', found {_json_type(text)}")
+            raise RecordError("text_not_string", f"expected text under '{self.text_key}', found {_json_type(text)}")
         given = value.get(self.id_key)
         name = str(given) if isinstance(given, str | int) else name
         whole = without_lone_surrogates(text)
         if whole is not text and self.bad_bytes != "replace":
-            raise _RecordError("undecodable", "expected characters, found half of a surrogate pair (such as \\ud800)")
+            raise RecordError("undecodable", "expected characters, found half of a surrogate pair (such as \\ud800)")
         return whole, without_lone_surrogates(name)
-
-
-class _RecordError(Exception):
-    """One record cannot be used: a reason code, and the detail as the message."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
 
 
 def check_is_text(path: str, block: bytes, encoding: str) -> None:

@@ -103,12 +103,54 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     return found
 
 
+def added_token_id(tokenizer: Tokenizer, token: str, option: str) -> int:
+    """The id of a reserved token such as "<bt>", which no text can become.
+
+    Args:
+        tokenizer: as `load_tokenizer` gives it.
+        token: its name.
+        option: what asked for it, for the sentence of the error.
+
+    Raises:
+        InputError: the tokenizer has no such token, or has it as a word that texts may hold.
+    """
+    number = tokenizer.token_to_id(token)
+    if number is None:
+        raise InputError(
+            f"option '{option}' is '{token}', but the tokenizer has no such token: train it with "
+            f"job.added_tokens='[\"{token}\"]' (python -m pipeline job=tokenizer)"
+        )
+    known = tokenizer.get_added_tokens_decoder().get(number)
+    if known is None or not known.special:
+        raise InputError(
+            f"option '{option}' is '{token}', which is a word of the tokenizer that texts may hold, and no reserved "
+            f"token: choose another name and train the tokenizer with job.added_tokens='[\"NAME\"]'"
+        )
+    return number
+
+
+def check_added_tokens(names: Sequence[str]) -> None:
+    """Refuse names that cannot be reserved tokens.
+
+    Raises:
+        InputError: a name that is empty, has white space, stands twice, or is that of another special token.
+    """
+    taken = {name for pair in SPECIAL_NAMES.values() for name in pair}
+    for number, name in enumerate(names):
+        if not name or name.split() != [name] or name in taken or name in names[:number]:
+            raise InputError(
+                "option 'job.added_tokens' must hold different names without white space, none of them that of a "
+                f"special token such as [MASK], but has {name!r}"
+            )
+
+
 def train_wordpiece(
     texts: Sequence[str],
     vocab_size: int,
     lowercase: bool = True,
     min_frequency: int = 2,
     alphabet_size: int = 1000,
+    added_tokens: Sequence[str] = (),
 ) -> Tokenizer:
     """Train a WordPiece tokenizer behind BERT's normaliser and pre-tokenizer.
 
@@ -121,24 +163,28 @@ def train_wordpiece(
         lowercase: fold case and strip accents (BERT "uncased").
         min_frequency: pairs seen less often are not merged.
         alphabet_size: at most so many single characters, the most frequent; others become [UNK].
+        added_tokens: reserved tokens, such as "<bt>" or one for a language. They take the last ids, lie outside the
+            model's own vocabulary, and no text becomes one.
 
     Raises:
-        InputError: the vocabulary cannot even hold the special tokens and the alphabet.
+        InputError: the vocabulary cannot even hold the special tokens and the alphabet, or a name cannot be reserved.
     """
+    check_added_tokens(added_tokens)
     normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     alphabet, inner = _alphabet(texts, normalizer, pre_tokenizer, alphabet_size)
     specials = [names[0] for names in SPECIAL_NAMES.values()]
     fixed = [*specials, *alphabet, *(CONTINUATION + character for character in inner)]
-    if len(fixed) > vocab_size:
+    needed = len(fixed) + len(added_tokens)
+    if needed > vocab_size:
         raise InputError(
-            f"option 'job.vocab_size' must be at least {len(fixed)} to hold the special tokens and the {len(alphabet)} "
+            f"option 'job.vocab_size' must be at least {needed} to hold the special tokens and the {len(alphabet)} "
             f"characters of this corpus, but is {vocab_size}: raise it, or lower job.alphabet_size"
         )
     learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     learner.normalizer, learner.pre_tokenizer = normalizer, pre_tokenizer
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
+        vocab_size=vocab_size - len(added_tokens),
         min_frequency=min_frequency,
         special_tokens=fixed,
         initial_alphabet=alphabet,
@@ -146,7 +192,14 @@ def train_wordpiece(
         show_progress=False,
     )
     learner.train_from_iterator(texts, trainer)
-    return _wordpiece(learner.get_vocab(with_added_tokens=True), normalizer, pre_tokenizer, specials)
+    vocabulary = learner.get_vocab(with_added_tokens=True)
+    for name in added_tokens:
+        if name in vocabulary:
+            raise InputError(
+                f"option 'job.added_tokens' has '{name}', which is a word of this corpus: choose a name that no text "
+                "holds, such as one in < and >"
+            )
+    return _wordpiece(vocabulary, normalizer, pre_tokenizer, specials, added_tokens)
 
 
 def _alphabet(texts: Iterable[str], normalizer: Any, pre_tokenizer: Any, size: int) -> tuple[list[str], list[str]]:
@@ -165,13 +218,15 @@ def _alphabet(texts: Iterable[str], normalizer: Any, pre_tokenizer: Any, size: i
     return sorted(kept), sorted(inner.intersection(kept))
 
 
-def _wordpiece(vocabulary: dict[str, int], normalizer: Any, pre_tokenizer: Any, specials: list[str]) -> Tokenizer:
+def _wordpiece(
+    vocabulary: dict[str, int], normalizer: Any, pre_tokenizer: Any, specials: list[str], added: Sequence[str]
+) -> Tokenizer:
     """A complete BERT-style tokenizer from a vocabulary: only true special tokens are special."""
     # The C++ map of the vocabulary keeps no order of its own; a dict in the order of ids makes equal files.
     ordered = dict(sorted(vocabulary.items(), key=lambda item: item[1]))
     tokenizer = Tokenizer(models.WordPiece(ordered, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
-    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in specials])
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in (*specials, *added)])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",

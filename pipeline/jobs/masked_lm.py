@@ -17,27 +17,19 @@ from typing import Any
 from conf.errors import InputError
 from conf.files import atomic_write_bytes
 from pipeline.cleaning.chain import Cleaning
-from pipeline.dedup import duplicates_of, partitions_for
+from pipeline.dedup import partitions_for
 from pipeline.held_out import check_share
+from pipeline.jobs import shard_directory
 from pipeline.jobs.code_version import code_version
 from pipeline.jobs.following import follow
 from pipeline.jobs.reading import fingerprint, range_fingerprint, refuse_nothing
-from pipeline.jobs.shard_ranges import (
-    Settings,
-    Task,
-    final_fingerprint,
-    hash_range,
-    is_complete,
-    read_sidecar,
-    spill_duplicates,
-    to_partitions,
-    write_range,
-)
+from pipeline.jobs.shard_directory import Task, check_splits, collect, is_done, remove_stale
+from pipeline.jobs.shard_ranges import Settings, hash_range, write_range
 from pipeline.manifest import FORMAT_VERSION, MANIFEST, Counts, Manifest, ShardInfo
 from pipeline.ranges import Plan
 from pipeline.report import Summary, write_report
 from pipeline.runners import Runner
-from pipeline.shards import content_hash, id_dtype, read_manifest, verify, write_manifest
+from pipeline.shards import content_hash, id_dtype, write_manifest
 from pipeline.sources import Corpus
 from pipeline.token_flags import COLUMNS
 from pipeline.tokenizer import TOKENIZER, load_tokenizer, special_ids, tokenizer_file, tokenizer_hash
@@ -107,19 +99,19 @@ class MaskedLMJob:
             for number, range_ in enumerate(plan.ranges)
         ]
         config = self._config(corpus, settings, tasks)
-        if _is_done(output, config) and all(settings.sidecar(task).is_file() for task in tasks):
+        if is_done(output, config, tasks, settings):
             logger.info("'%s' is complete for these inputs and options: nothing to do", output)
             return
         (output / MANIFEST).unlink(missing_ok=True)
         atomic_write_bytes(output / TOKENIZER, tokenizer_file(tokenizer).read_bytes())
-        _remove_stale(tasks, settings)
+        remove_stale(tasks, settings)
         partitions = partitions_for(sum(max(file.size, 0) for file in plan.files)) if self.deduplicate else 0
         build = functools.partial(build_pipeline, tasks=tasks, settings=settings, partitions=partitions)
         marks = [settings.hashes(task) for task in tasks] if self.deduplicate else []
         marks += [settings.sidecar(task) for task in tasks]
         with follow("hashing and writing shards" if self.deduplicate else "writing shards", marks):
             runner.run(build, units=len(tasks))
-        summaries = _collect(tasks, settings, partitions)
+        summaries = collect(tasks, settings, partitions)
         self._finish(plan, settings, config, summaries)
 
     def _config(self, corpus: Corpus, settings: Settings, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -146,7 +138,7 @@ class MaskedLMJob:
         shards = [ShardInfo(**raw) for summary in summaries for raw in summary["shards"]]
         counts = sum((Counts(**summary["counts"]) for summary in summaries), Counts())
         refuse_nothing(counts, [example for summary in summaries for example in summary["examples"]])
-        _check_splits(counts, shards)
+        check_splits(counts.kept, "documents", shards)
         vocab_size = tokenizer.get_vocab_size()
         dtype = id_dtype(vocab_size)
         rows = sum(shard.rows for shard in shards)
@@ -181,87 +173,5 @@ class MaskedLMJob:
 
 
 def build_pipeline(pipeline: Any, tasks: Sequence[Task], settings: Settings, partitions: int) -> None:
-    """Add the job's transforms to a Beam pipeline.
-
-    Only Create, Reshuffle, Map, FlatMap, GroupByKey and a side input, and one leaf: what every runner does alike.
-    With 0 partitions nothing is deduplicated.
-    """
-    import apache_beam as beam
-
-    ranges = pipeline | "ranges" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle()
-    if partitions:
-        duplicates = (
-            ranges
-            | "hash" >> beam.Map(hash_range, settings=settings)
-            | "to partitions" >> beam.FlatMap(to_partitions, partitions=partitions)
-            | "group" >> beam.GroupByKey()
-            | "find duplicates" >> beam.Map(spill_duplicates, partitions=partitions, settings=settings)
-        )
-        files: Any = beam.pvalue.AsList(duplicates)
-    else:
-        files = []
-    _ = ranges | "write" >> beam.Map(write_range, files, settings=settings)
-
-
-def _is_done(output: Path, config: dict[str, Any]) -> bool:
-    """Whether a finished directory of the same key is there and whole."""
-    if not (output / MANIFEST).exists():
-        return False
-    try:
-        if read_manifest(output).config.get("key") != config["key"]:
-            return False
-        verify(output)
-    except InputError as error:
-        logger.warning("what is in '%s' is not whole and is rebuilt where needed: %s", output, error)
-        return False
-    return (output / "report.html").is_file()
-
-
-def _remove_stale(tasks: Sequence[Task], settings: Settings) -> None:
-    """Remove what other options or inputs, or a killed run, have left in the directory."""
-    wanted = {settings.sidecar(task): settings.identity(task) for task in tasks}
-    folder = Path(settings.directory) / settings.shards
-    for path in sorted(folder.glob("*.json")):
-        found = read_sidecar(path)
-        if found is None or wanted.get(path) != found.get("identity"):
-            path.unlink()
-    hashes = {settings.hashes(task).name for task in tasks}
-    unfinished = [*Path(settings.directory).glob(".*.tmp"), *folder.glob(".*.tmp")]
-    for path in [*unfinished, *(settings.work / "hashes").glob("*")]:
-        if path.name not in hashes:
-            path.unlink()
-    for path in folder.glob("*.arrow"):
-        if path.with_name(path.name.split(".")[0] + ".json") not in wanted:
-            path.unlink()
-
-
-def _collect(tasks: Sequence[Task], settings: Settings, partitions: int) -> list[dict[str, Any]]:
-    """The sidecars of all ranges, in order, whatever the runner claims to have done."""
-    files = [settings.work / "duplicates" / f"{partition:05d}.npy" for partition in range(partitions)]
-    summaries = []
-    for task in tasks:
-        summary = read_sidecar(settings.sidecar(task))
-        expected = final_fingerprint(task, settings, duplicates_of(task.number, files))
-        if not is_complete(summary, expected, Path(settings.directory), checksums=False) or summary is None:
-            raise RuntimeError(
-                f"the runner ended, but range {task.range.id} was not written as planned: run the same command again"
-            )
-        summaries.append(summary)
-    named = {Path(raw["path"]).name for summary in summaries for raw in summary["shards"]}
-    for path in (Path(settings.directory) / settings.shards).glob("*.arrow"):
-        if path.name not in named:  # a split that became empty
-            path.unlink()
-    return summaries
-
-
-def _check_splits(counts: Counts, shards: Sequence[ShardInfo]) -> None:
-    if not any(shard.split == "train" for shard in shards):
-        raise InputError(
-            f"all {counts.kept} documents are held out, none is left for training: lower job.held_out_share "
-            "(chain.held_out_share in a chain)"
-        )
-    if not any(shard.split == "validation" for shard in shards):
-        logger.warning(
-            "no document is held out, so there are no validation rows: raise job.held_out_share "
-            "(chain.held_out_share in a chain) for some"
-        )
+    """Add the job's transforms to a Beam pipeline; see `pipeline.jobs.shard_directory`."""
+    shard_directory.build_pipeline(pipeline, tasks, settings, partitions, hash_range, write_range)

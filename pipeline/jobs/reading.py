@@ -15,6 +15,7 @@ from conf.errors import InputError
 from pipeline.cleaning.chain import Dropped, Step
 from pipeline.jobs.code_version import code_version
 from pipeline.manifest import Counts
+from pipeline.pair_sources import PairCorpus
 from pipeline.ranges import Plan, Range
 from pipeline.records import ReadFailure, document_key
 from pipeline.sources import Corpus
@@ -55,25 +56,26 @@ def cleaned(corpus: Corpus, range_: Range, cleaning: Step) -> Iterator[Cleaned]:
             yield Cleaned(index, key, "kept", text=text)
 
 
-def refuse_nothing(counts: Counts, examples: Sequence[str] = ()) -> None:
-    """Refuse a corpus of which no document is left.
+def refuse_nothing(counts: Counts, examples: Sequence[str] = (), what: str = "documents") -> None:
+    """Refuse a corpus of which no record is left.
 
     Args:
         counts: what became of the records.
         examples: sentences on records that failed, of which the first is shown: it names file and cause.
+        what: what the records are.
 
     Raises:
-        InputError: no document is kept.
+        InputError: no record is kept.
     """
     if counts.kept:
         return
     cause = f": {examples[0]}" if examples else ""
     if counts.failed and counts.failed == counts.read:
-        raise InputError(f"none of the {counts.read} documents of the corpus could be read{cause}")
+        raise InputError(f"none of the {counts.read} {what} of the corpus could be read{cause}")
     fates = [f"{number} {reason}" for reason, number in counts.dropped.items()]
     fates += [f"{counts.failed} failed{cause}"] if counts.failed else []
     became = f" ({', '.join(fates)})" if fates else ""
-    raise InputError(f"the corpus is empty: of {counts.read} documents read none is left{became}")
+    raise InputError(f"the corpus is empty: of {counts.read} {what} read none is left{became}")
 
 
 def fingerprint(*parts: Any) -> str:
@@ -81,9 +83,11 @@ def fingerprint(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()[:32]
 
 
-def range_fingerprint(plan: Plan, range_: Range, corpus: Corpus, cleaning: Step) -> str:
+def range_fingerprint(plan: Plan, range_: Range, corpus: Corpus | PairCorpus, cleaning: Step) -> str:
     """A hash of all that decides what `cleaned` yields for a range: content, options, cleaning and code."""
     pieces = [
         (piece.file, piece.name, plan.files[piece.file].fingerprint, piece.start, piece.end) for piece in range_.pieces
     ]
-    return fingerprint(range_.id, pieces, corpus.reading_key(), repr(cleaning), code_version())
+    besides = [piece.beside for piece in range_.pieces if piece.beside is not None]
+    others = [(beside.file, beside.name, plan.files[beside.file].fingerprint, beside.start) for beside in besides]
+    return fingerprint(range_.id, pieces, others, corpus.reading_key(), repr(cleaning), code_version())

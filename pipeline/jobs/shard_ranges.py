@@ -7,26 +7,24 @@ earlier run finished. Only paths and numbers travel between them.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from conf.files import atomic_write_text, sha256_file
+from conf.files import atomic_write_text
 from pipeline.cleaning.chain import Step
-from pipeline.dedup import duplicates_of, find_duplicates, write_duplicates, write_hashes
+from pipeline.dedup import duplicates_of, write_hashes
 from pipeline.held_out import is_held_out
 from pipeline.jobs.reading import Cleaned, cleaned, fingerprint
-from pipeline.manifest import FORMAT_VERSION, Counts, ShardInfo, Split
+from pipeline.jobs.shard_directory import DirectorySettings, Task, final_fingerprint, is_complete, read_sidecar
+from pipeline.jobs.tally import Tally, add_length, length_histogram
+from pipeline.manifest import FORMAT_VERSION, ShardInfo, Split
 from pipeline.packing import assemble, pack
-from pipeline.ranges import Range
 from pipeline.records import text_hash
 from pipeline.shards import IdType, ShardWriter, id_dtype
 from pipeline.sources import Corpus
@@ -34,49 +32,18 @@ from pipeline.tokenizer import TOKENIZER, load_tokenizer, special_ids
 from pipeline.word_cache import TextEncoder, WordCache, encoder
 
 BATCH_CHARACTERS = 4_000_000
-EXAMPLES = 5
-LENGTH_BINS = 40
 
 
 @dataclass(frozen=True)
-class Task:
-    """One range to do; `inputs` is the fingerprint of what reading and cleaning it yields."""
-
-    number: int
-    range: Range
-    inputs: str
-
-
-@dataclass(frozen=True)
-class Settings:
+class Settings(DirectorySettings):
     """What all ranges of one run share. `directory` holds the tokenizer and gets the shards, with these `columns`."""
 
     corpus: Corpus
     cleaning: Step
-    directory: str
     tokenizer_hash: str
     row_length: int
     held_out_share: float
-    generation: int
     columns: tuple[str, ...] = ()
-
-    @property
-    def shards(self) -> str:
-        """Where shards and sidecars of this generation lie, relative to the directory."""
-        return f"shards/{self.generation:04d}"
-
-    @property
-    def work(self) -> Path:
-        """Spill files; removed when the run is complete."""
-        return Path(self.directory) / "work"
-
-    def sidecar(self, task: Task) -> Path:
-        """The file that marks a range as complete."""
-        return Path(self.directory) / self.shards / f"{task.range.id}.json"
-
-    def hashes(self, task: Task) -> Path:
-        """The spilled hashes of a range; the name says of which inputs."""
-        return self.work / "hashes" / f"{task.range.id}.{task.inputs}.npy"
 
     def identity(self, task: Task) -> str:
         """A hash of all that decides a range's shards except which of its documents are duplicates."""
@@ -108,49 +75,6 @@ def cleaned_hashes(task: Task, settings: Settings) -> Iterator[tuple[int, bytes]
             yield record.index, text_hash(record.text)
 
 
-def to_partitions(spilled: tuple[int, str], partitions: int) -> Iterator[tuple[int, tuple[int, str]]]:
-    """Send a spilled file to every partition, each of which reads its own slice."""
-    for partition in range(partitions):
-        yield partition, spilled
-
-
-def spill_duplicates(group: tuple[int, Iterable[tuple[int, str]]], partitions: int, settings: Settings) -> str:
-    """Find the duplicates of one partition; returns the file that holds them."""
-    partition, spilled = group
-    path = settings.work / "duplicates" / f"{partition:05d}.npy"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files = sorted((number, Path(name)) for number, name in spilled)
-    write_duplicates(path, find_duplicates(files, partition, partitions))
-    return str(path)
-
-
-def final_fingerprint(task: Task, settings: Settings, duplicates: NDArray[np.uint64]) -> str:
-    """The fingerprint of a finished range."""
-    return fingerprint(settings.identity(task), hashlib.sha256(duplicates.tobytes()).hexdigest())
-
-
-def read_sidecar(path: Path) -> dict[str, Any] | None:
-    """A sidecar, or None where there is none that can be read."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def is_complete(sidecar: dict[str, Any] | None, expected: str, directory: Path, checksums: bool) -> bool:
-    """Whether a sidecar is that of the expected fingerprint and its shards are there as it states."""
-    if sidecar is None or sidecar.get("fingerprint") != expected:
-        return False
-    for raw in sidecar["shards"]:
-        path = directory / raw["path"]
-        if not path.is_file() or path.stat().st_size != raw["bytes"]:
-            return False
-        if checksums and f"sha256:{sha256_file(path)}" != raw["checksum"]:
-            return False
-    return True
-
-
 def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) -> str:
     """Second pass over a range: read, clean, drop, tokenize, pack and write; the sidecar last. Returns the range's id.
 
@@ -167,7 +91,7 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) 
     tokenizer, cache = _loaded(
         str(directory / TOKENIZER), settings.tokenizer_hash, word_start="word_start" in settings.columns
     )
-    tally = _Tally()
+    tally, lengths = Tally(), length_histogram()
     dtype = id_dtype(tokenizer.get_vocab_size())
     splits: dict[Split, _Tokens] = {
         split: _Tokens(dtype, marked=bool(settings.columns)) for split in ("train", "validation")
@@ -179,9 +103,9 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) 
         ids, offsets = codec.encode(texts)
         for record, begin, end in zip(batch, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             if begin == end:
-                tally.reject(record, "no_tokens")
+                tally.reject("no_tokens")
                 continue
-            tally.add_length(end - begin)
+            add_length(lengths, end - begin)
             held_out = is_held_out(text_hash(record.text), settings.held_out_share)
             splits["validation" if held_out else "train"].add(ids[begin:end], record.key)
     specials = special_ids(tokenizer)
@@ -196,7 +120,7 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) 
         "counts": asdict(tally.counts()),
         "failures": dict(sorted(tally.failures.items())),
         "examples": tally.examples,
-        "lengths": tally.lengths.tolist(),
+        "lengths": lengths.tolist(),
     }
     atomic_write_text(sidecar, json.dumps(summary, indent=1, sort_keys=True) + "\n")
     return task.range.id
@@ -224,47 +148,6 @@ class _Tokens:
         self.ids.append(ids.astype(self._held_as))
         self.lengths.append(len(ids))
         self.keys.append(key)
-
-
-class _Tally:
-    """Counts the fate of every record of a range."""
-
-    def __init__(self) -> None:
-        self.read = self.kept = 0
-        self.dropped: Counter[str] = Counter()
-        self.failures: Counter[str] = Counter()
-        self.examples: list[str] = []
-        self.lengths = np.zeros(LENGTH_BINS, dtype=np.int64)
-
-    def count(self, records: Iterable[Cleaned], duplicates: NDArray[np.uint64]) -> Iterator[Cleaned]:
-        """Count all records, pass on those that stay."""
-        to_drop = set(duplicates.tolist())
-        for record in records:
-            self.read += 1
-            if record.fate == "failed":
-                self.failures[record.reason] += 1
-                if len(self.examples) < EXAMPLES:
-                    self.examples.append(record.detail)
-            elif record.fate == "dropped":
-                self.dropped[record.reason] += 1
-            elif record.index in to_drop:
-                self.dropped["duplicate"] += 1
-            else:
-                self.kept += 1
-                yield record
-
-    def reject(self, record: Cleaned, reason: str) -> None:
-        """Drop a record after all that had been passed on."""
-        self.kept -= 1
-        self.dropped[reason] += 1
-
-    def add_length(self, tokens: int) -> None:
-        """Count a document in the histogram: bin b holds lengths from 2^b to 2^(b + 1) - 1."""
-        self.lengths[min(tokens.bit_length() - 1, LENGTH_BINS - 1)] += 1
-
-    def counts(self) -> Counts:
-        """The counts so far."""
-        return Counts(self.read, self.kept, dict(sorted(self.dropped.items())), sum(self.failures.values()))
 
 
 def _batches(records: Iterable[Cleaned]) -> Iterator[list[Cleaned]]:

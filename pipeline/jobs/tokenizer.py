@@ -1,4 +1,6 @@
-"""The tokenizer job: a bounded, seeded sample of the corpus -> a WordPiece tokenizer. Never imports torch.
+"""The tokenizer job: a bounded, seeded sample of the corpus -> a tokenizer. Never imports torch.
+
+Of a corpus of pairs, both sides are documents: the vocabulary is that of both languages.
 
 Workers draw the sample, the driver trains. At most RANGES_READ ranges are read, so the cost does not grow with the
 corpus; a corpus with fewer is read in all its ranges.
@@ -16,19 +18,30 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
+
+from tokenizers import Tokenizer
 
 from conf.errors import InputError
 from conf.files import atomic_write_text
 from conf.progress import progress
+from pipeline.byte_bpe import train_byte_bpe
 from pipeline.cleaning.chain import Cleaning, Step
 from pipeline.jobs.reading import cleaned, fingerprint, range_fingerprint, refuse_nothing
 from pipeline.manifest import Counts
+from pipeline.pair_sources import PairCorpus, as_documents
 from pipeline.ranges import Range
 from pipeline.records import text_hash
 from pipeline.runners import Runner
 from pipeline.sources import Corpus
-from pipeline.tokenizer import TOKENIZER, save_tokenizer, special_ids, tokenizer_hash, train_wordpiece
+from pipeline.tokenizer import (
+    TOKENIZER,
+    check_added_tokens,
+    save_tokenizer,
+    special_ids,
+    tokenizer_hash,
+    train_wordpiece,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -40,28 +53,47 @@ OVERSAMPLING = 8
 
 @dataclass(frozen=True)
 class TokenizerJob:
-    """Options of the job; see `pipeline.tokenizer.train_wordpiece` for those of training.
+    """Options of the job; see `train_wordpiece` and `train_byte_bpe` for those of training.
 
     Attributes:
         cleaning: the step that each document goes through.
+        kind: wordpiece, or byte_bpe, from whose ids a text comes back to the byte.
+        split_digits: of byte_bpe only; `alphabet_size` is of wordpiece only, null elsewhere.
         sample_bytes: UTF-8 bytes of text to train on, at most.
         seed: of the choice of ranges and documents.
+        added_tokens: reserved tokens such as "<bt>", which no text becomes.
     """
 
     cleaning: Any = field(default_factory=Cleaning)
+    kind: Literal["wordpiece", "byte_bpe"] = "wordpiece"
     vocab_size: int = 8192
     lowercase: bool = True
     min_frequency: int = 2
-    alphabet_size: int = 1000
+    alphabet_size: int | None = 1000
+    split_digits: bool = False
     sample_bytes: int = 32 << 20
     seed: int = 0
+    added_tokens: list[str] = field(default_factory=list)
+
+    reads: ClassVar[str] = "anything"
 
     def __post_init__(self) -> None:
+        check_added_tokens(self.added_tokens)
+        if self.kind == "byte_bpe" and self.alphabet_size is not None:
+            raise InputError(
+                "option 'job.alphabet_size' is for job.kind=wordpiece, for the alphabet of byte_bpe is the bytes: set "
+                f"it to null, but it is {self.alphabet_size}"
+            )
+        if self.kind == "wordpiece" and (self.split_digits or self.alphabet_size is None):
+            raise InputError(
+                "job.kind=wordpiece needs job.alphabet_size and cannot split digits, but job.alphabet_size is "
+                f"{self.alphabet_size} and job.split_digits is {str(self.split_digits).lower()}"
+            )
         for option, least in (("vocab_size", 16), ("min_frequency", 1), ("alphabet_size", 1), ("sample_bytes", 1)):
-            if getattr(self, option) < least:
+            if getattr(self, option) is not None and getattr(self, option) < least:
                 raise InputError(f"option 'job.{option}' must be at least {least}, but is {getattr(self, option)}")
 
-    def run(self, corpus: Corpus, output: Path, tokenizer: str | None, runner: Runner) -> None:
+    def run(self, corpus: Corpus | PairCorpus, output: Path, tokenizer: str | None, runner: Runner) -> None:
         """Write `tokenizer.json` and then `manifest.json` into `output`, which the caller has locked.
 
         Raises:
@@ -70,6 +102,7 @@ class TokenizerJob:
         """
         if tokenizer is not None:
             raise InputError("option 'tokenizer' has no meaning for job=tokenizer, which trains one: leave it out")
+        corpus = as_documents(corpus)
         plan = corpus.plan()
         chosen = choose_ranges(plan.ranges, self.seed)
         options = {key: value for key, value in vars(self).items() if key != "cleaning"}
@@ -88,7 +121,7 @@ class TokenizerJob:
             runner.run(functools.partial(build_pipeline, ranges=chosen, sampler=sampler), units=len(chosen))
             texts, counts = _collect(chosen, work)
             line.update(1, f"training on {len(texts)} documents")
-            trained = train_wordpiece(texts, self.vocab_size, self.lowercase, self.min_frequency, self.alphabet_size)
+            trained = self._train(texts)
             line.update(2, "writing")
             save_tokenizer(trained, output)
             shutil.rmtree(work)
@@ -115,6 +148,15 @@ class TokenizerJob:
                 len(texts), sample["bytes"], size, self.vocab_size,
             )  # fmt: skip
         logger.info("a tokenizer of %d entries, trained on %d documents, in '%s'", size, len(texts), output)
+
+    def _train(self, texts: Sequence[str]) -> Tokenizer:
+        if self.alphabet_size is None:
+            return train_byte_bpe(
+                texts, self.vocab_size, self.lowercase, self.min_frequency, self.split_digits, self.added_tokens
+            )
+        return train_wordpiece(
+            texts, self.vocab_size, self.lowercase, self.min_frequency, self.alphabet_size, self.added_tokens
+        )
 
 
 def choose_ranges(ranges: Sequence[Range], seed: int) -> list[Range]:

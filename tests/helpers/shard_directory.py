@@ -40,13 +40,16 @@ def write_shards(
     row_length: int = 32,
     held_out: float = 0.1,
     added_tokens: tuple[str, ...] = (),
+    vocabulary_of: list[str] | None = None,
 ) -> Path:
     """Tokenize, pack and write `texts`; the last `held_out` of them become the validation split.
+
+    The tokenizer is made of `vocabulary_of`, or else of `texts`.
 
     `added_tokens` are put behind the vocabulary of the tokenizer that the texts give without them.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    tokenizer = train_wordpiece(texts, vocab_size)
+    tokenizer = train_wordpiece(vocabulary_of or texts, vocab_size)
     tokenizer.add_tokens(list(added_tokens))
     save_tokenizer(tokenizer, directory)
     specials, size = special_ids(tokenizer), tokenizer.get_vocab_size()

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,10 @@ from conf.command import compose
 from pipeline.__main__ import PipelineOptions
 
 GROUPS = Path(conf.__file__).parent
-ENTRIES = ["corpus/text", "corpus/python_docs", "job/documents", "job/corpus_tasks"]
+ENTRIES = [
+    *(f"corpus/{name}" for name in ("text", "none", "python_docs", "bitext", "tsv", "translations")),
+    *(f"job/{name}" for name in ("documents", "corpus_tasks", "parallel", "back_translation", "cldr_bitext")),
+]
 
 
 def nodes(node):
@@ -26,7 +30,10 @@ def nodes(node):
             yield from nodes(value)
 
 
-@pytest.mark.parametrize("entry", [*ENTRIES, "cleaning/default"])
+LANGUAGES = ["job.source_language=de", "job.target_language=en"]
+
+
+@pytest.mark.parametrize("entry", [*ENTRIES, "cleaning/default", "cleaning/sentences"])
 def test_every_option_can_be_overridden_because_the_entry_lists_it(entry):
     config = OmegaConf.to_container(OmegaConf.load(GROUPS / f"{entry}.yaml"), resolve=False)
     for node in nodes(config):
@@ -50,6 +57,35 @@ def test_jobs_are_built_with_the_cleaning_that_is_chosen(job, cleaning):
     config = compose("pipeline", overrides, PipelineOptions)
     built = hydra.utils.instantiate(config.job, _convert_="all")
     assert (len(built.cleaning.steps) > 0) == (cleaning == "default")
+
+
+@pytest.mark.parametrize(("job", "corpus"), [("parallel", "text"), ("back_translation", "translations")])
+def test_jobs_on_pairs_choose_their_cleaning_and_leave_it_to_be_overridden(job, corpus):
+    given = [f"job={job}", "output=x", "job.source_language=de", "job.target_language=en"]
+    given.append("corpus.directory=y" if corpus == "translations" else "corpus.paths=[y]")
+    config = compose("pipeline", given, PipelineOptions)
+    assert list(config.cleaning) == ["_target_", "normalise", "spaces"]
+    assert "TranslationsCorpus" in config.corpus._target_ or corpus == "text"
+    config = compose("pipeline", [*given, "cleaning=none"], PipelineOptions)
+    assert list(config.cleaning) == ["_target_"]
+
+
+@pytest.mark.parametrize(
+    ("job", "corpus", "words"),
+    [
+        (
+            "documents",
+            ["corpus=bitext", "corpus.source=[a.txt]", "corpus.target=[a.txt]"],
+            "reads documents, but .* pairs",
+        ),
+        ("parallel", ["corpus.paths=[a.txt]", *LANGUAGES], "reads pairs, but the corpus holds documents"),
+    ],
+)
+def test_a_corpus_that_does_not_fit_the_job_is_one_sentence(job, corpus, words, tmp_path):
+    (tmp_path / "a.txt").write_text("A line\n")
+    result = command(f"job={job}", *corpus, "output=out", directory=tmp_path)
+    assert result.returncode == 2 and "Traceback" not in result.stderr
+    assert re.search(f"error: this job {words}", result.stderr)
 
 
 def command(*overrides, directory):

@@ -11,6 +11,8 @@ def test_summaries_of_ranges_add_up():
         {"failures": {"not_json": 1, "no_text": 4}, "examples": ["b"], "lengths": [3, 0, 5]},
     ]
     assert Summary.of(sidecars) == Summary({"no_text": 4, "not_json": 3}, ["a", "b"], [3, 1, 5])
+    pairs = [{**sidecar, "target_lengths": sidecar["lengths"][::-1]} for sidecar in sidecars]
+    assert Summary.of(pairs).target_lengths == [6, 0, 3]
 
 
 def test_the_histogram_has_a_bar_for_every_bin_between_the_first_and_the_last_used():

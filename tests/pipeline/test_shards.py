@@ -196,3 +196,22 @@ def test_reading_rows_imports_no_pandas(directory):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "words"),
+    [
+        (("x/tokenizer.json",), "x", "'{path}' is a tokenizer, not shards: name a directory that the pipeline wrote"),
+        (("x/tokenizer.json", "x/checkpoints/latest"), "x", "'{path}' is a run, not shards"),
+        (("x/tokenizer.json", "x/shards/0.arrow"), "x", "'{path}' is not a finished shard directory"),
+        (("x/a.arrow",), "x/a.arrow", "'{path}' is a file, not a shard directory"),
+        (("x/a",), "x*", "'{path}' is a pattern, but shards are named one directory by one"),
+    ],
+)
+def test_a_path_that_is_no_shards_is_said_to_be_what_it_is(tmp_path, files, name, words):
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    with pytest.raises(InputError) as refused:
+        read_manifest(tmp_path / name)
+    assert str(refused.value).startswith(words.format(path=tmp_path / name))

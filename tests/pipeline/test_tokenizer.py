@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from conf.errors import InputError
-from pipeline.tokenizer import load_tokenizer, save_tokenizer, special_ids, tokenizer_hash, train_wordpiece
+from pipeline.tokenizer import (
+    added_token_id,
+    load_tokenizer,
+    save_tokenizer,
+    special_ids,
+    tokenizer_hash,
+    train_wordpiece,
+)
+from pipeline.word_cache import PlainEncoder, WordCache, encoder
 
 TEXTS = [f"Naïve readers read {n} books; unreadable ones stay unread, re-reading helps. 中文 {n}" for n in range(300)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,3 +129,54 @@ def test_a_tokenizer_without_mask_token_is_refused(directory):
     del raw["model"]["vocab"]["[MASK]"]
     with pytest.raises(InputError, match=r"no mask token: expected \[MASK\]"):
         special_ids(Tokenizer.from_str(json.dumps(raw)))
+
+
+ADDED = ["<bt>", "2de", "__en__"]
+
+
+@pytest.fixture(scope="module")
+def reserving(tmp_path_factory):
+    """A tokenizer with reserved tokens, one of which looks like a word."""
+    path = tmp_path_factory.mktemp("reserving")
+    save_tokenizer(train_wordpiece(TEXTS, 160, added_tokens=ADDED), path)
+    return load_tokenizer(path)
+
+
+def test_reserved_tokens_take_the_last_ids_within_the_size_asked_for(reserving):
+    assert reserving.get_vocab_size() == 160
+    assert [added_token_id(reserving, name, "job.tag") for name in ADDED] == [157, 158, 159]
+    assert special_ids(reserving) == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
+
+
+@given(st.lists(st.sampled_from([*ADDED, " ", "[MASK]", "read", "<", "de", "\t"])).map("".join))
+def test_no_text_becomes_a_reserved_token_on_either_way_to_ids(reserving, text):
+    codec = encoder(reserving, [text])
+    assert isinstance(codec, WordCache)
+    for ids in (codec.encode([text])[0], PlainEncoder(reserving).encode([text])[0]):
+        assert not {0, 2, 3, 4, 157, 158, 159} & set(ids.tolist())
+
+
+def test_the_reserved_tokens_are_part_of_the_tokenizers_identity(tmp_path):
+    for name, added in (("a", []), ("b", ["<bt>"]), ("c", ["<bt>"])):
+        (tmp_path / name).mkdir()
+        save_tokenizer(train_wordpiece(TEXTS, 160 + len(added), added_tokens=added), tmp_path / name)
+    first, second, third = (tokenizer_hash(tmp_path / name) for name in "abc")
+    assert first != second == third
+
+
+@pytest.mark.parametrize("names", [["<bt>", "<bt>"], [""], ["a b"], ["\t"], ["[CLS]"], ["<mask>"]])
+def test_names_that_cannot_be_reserved_are_refused(names):
+    with pytest.raises(InputError, match=r"job\.added_tokens' must hold different names"):
+        train_wordpiece(TEXTS, 160, added_tokens=names)
+
+
+def test_a_word_of_the_corpus_is_no_name_for_a_reserved_token(reserving):
+    word = next(token for token in reserving.get_vocab() if token.isalpha() and len(token) > 3)
+    with pytest.raises(InputError, match=f"'{word}', which is a word of this corpus"):
+        train_wordpiece(TEXTS, 160, added_tokens=[word])
+    with pytest.raises(InputError, match=f"job.tag' is '{word}', which is a word of the tokenizer"):
+        added_token_id(reserving, word, "job.tag")
+    with pytest.raises(InputError, match=r"has no such token: train it with job\.added_tokens"):
+        added_token_id(reserving, "<fr>", "job.tag")
+    with pytest.raises(InputError, match=r"job\.vocab_size' must be at least"):
+        train_wordpiece(TEXTS, 40, added_tokens=[f"<{n}>" for n in range(20)])

@@ -10,6 +10,7 @@ from pipeline.cleaning.length import Length
 from pipeline.cleaning.letters import Letters, count_letters
 from pipeline.cleaning.repetition import Repetition
 from pipeline.cleaning.separators import Separators
+from pipeline.cleaning.spaces import Spaces
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,8 @@ def test_letters_are_counted_as_unicode_classes_them(text):
 def test_options_out_of_range_are_bad_input(build):
     with pytest.raises(InputError, match="must be"):
         build()
+
+
+def test_spaces_leave_one_line_with_single_spaces():
+    assert Spaces()("\u3000 a\tb \n\n c\u00a0d\x1c") == "a b c d"
+    assert Spaces()(" \n") == ""

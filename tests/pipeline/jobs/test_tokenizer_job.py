@@ -9,6 +9,7 @@ from pipeline.planned import PlannedCorpus
 from pipeline.runners import LocalRunner
 from pipeline.sources import TextCorpus
 from pipeline.tokenizer import load_tokenizer, special_ids
+from pipeline.tsv import TsvCorpus
 
 
 def text_of(number: int) -> str:
@@ -99,6 +100,18 @@ def test_an_empty_corpus_and_a_given_tokenizer_are_errors(tmp_path):
         train(corpus, tmp_path / "out")
     with pytest.raises(InputError, match="option 'tokenizer' has no meaning"):
         TokenizerJob().run(corpus, tmp_path, str(tmp_path), LocalRunner(1))
+
+
+def test_a_corpus_of_pairs_gives_one_vocabulary_for_both_sides_and_reserved_tokens_for_neither(tmp_path):
+    (tmp_path / "a.tsv").write_text("".join(f"quark {n}\tzebra {n}\n" for n in range(200)))
+    corpus = PlannedCorpus(TsvCorpus([str(tmp_path / "a.tsv")]))
+    manifest = train(corpus, tmp_path / "out", added_tokens=["<bt>"], vocab_size=60)
+    tokenizer = load_tokenizer(tmp_path / "out")
+    assert tokenizer.encode("quark zebra", add_special_tokens=False).tokens == ["quark", "zebra"]
+    assert manifest["counts"]["read"] == 400 and manifest["options"]["added_tokens"] == ["<bt>"]
+    assert tokenizer.token_to_id("<bt>") == tokenizer.get_vocab_size() - 1
+    with pytest.raises(InputError, match=r"job\.added_tokens' must hold different names"):
+        TokenizerJob(added_tokens=["[MASK]"])
 
 
 @pytest.mark.parametrize("option", ["vocab_size", "min_frequency", "alphabet_size", "sample_bytes"])
