@@ -11,7 +11,7 @@ OPTIONS ?=
 # cores busy, and more would queue, since tests start ranks of their own.
 TEST_WORKERS ?= 3
 
-.PHONY: install demo test test-full lint docs clean
+.PHONY: install demo demo-translation test test-full lint docs clean
 
 install: $(STAMP)
 
@@ -26,6 +26,24 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/python -m slurm.submit chain=$(CHAIN) cluster=local $(OPTIONS)
+
+demo-translation: $(STAMP)
+ifndef FULL
+	$(BIN)/python -m slurm.submit chain=demo_translation cluster=local $(OPTIONS)
+else
+	@set -e; runs=runs/demo_translation_full; for language in de zh; do \
+		for seed in 0 1 2; do \
+			$(BIN)/python -m slurm.submit chain=demo_translation_full cluster=local chain.target_language=$$language \
+				chain.seed=$$seed run_dir=$$runs/$$language-$$seed $(OPTIONS); \
+		done; \
+		arms=; for arm in bitext_only forward_1 untagged sampled mass both; do \
+			arms="$$arms,$$arm:$$runs/$$language-*/test_$$arm"; \
+		done; \
+		$(BIN)/python -m pretrain.compare_translations "arms={$${arms#,}}" language=$$language output=$$runs/$$language \
+			reference=$$runs/$$language-0/data/test.jsonl bitext=$$runs/$$language-0/data/bitext.tsv \
+			group_key=names cluster_key=frame; \
+	done
+endif
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

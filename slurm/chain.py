@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from conf.checks import nearest, suggestion
 from conf.command_line import override_name, quote
 from conf.errors import InputError
+from slurm.rounds import in_round, name_in_round, needs_in_round, rounds_of
 
 STEP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -33,6 +34,7 @@ class Step:
         inputs: files, folders and globs it reads that its configuration does not name.
         outputs: files and folders it writes, relative to the run directory.
         reads_installed_packages: the installed packages are an input of it (the demo's corpus is their documentation).
+        passes: groups that the command line of `slurm.submit` hands on to it.
         config_dir: the user's own configuration folder, which the command is given too.
     """
 
@@ -44,6 +46,7 @@ class Step:
     outputs: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     reads_installed_packages: bool = False
+    passes: tuple[str, ...] = ()
     config_dir: str | None = None
 
     def arguments(self) -> list[str]:
@@ -87,6 +90,7 @@ class StepOptions:
         inputs: files, folders, globs it reads that its options do not name.
         outputs: what it writes, relative to the run directory; `[<name>]` unless given.
         reads_installed_packages: see `Step`.
+        round: first, later or each for a step that is repeated (`slurm.rounds`); None runs once.
     """
 
     command: str
@@ -98,13 +102,14 @@ class StepOptions:
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] | None = None
     reads_installed_packages: bool = False
+    round: str | None = None
 
 
 def read_chain(config: DictConfig, run_dir: str, user_overrides: Sequence[str]) -> Chain:
     """The chain that a composed submit configuration describes.
 
     Args:
-        config: the node `chain`: `name` and `steps`.
+        config: the node `chain`: `name`, `steps`, and `rounds` where some of them are repeated.
         run_dir: the run directory, as the user wrote it.
         user_overrides: the overrides on the command line of `slurm.submit`; those of a group that a step `passes` are
             handed to that step.
@@ -118,7 +123,16 @@ def read_chain(config: DictConfig, run_dir: str, user_overrides: Sequence[str]) 
         raise InputError("a chain must have 'steps', a mapping of step names to steps, but this one has none")
     for name, node in steps_node.items():
         _refuse_mistyped_name(str(name), node, steps_node)
-    steps = [_read_step(str(name), node, user_overrides) for name, node in steps_node.items()]
+    rounds = config.get("rounds", 1)
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
+        raise InputError(f"chain.rounds must be a whole number from 1 on, but is {rounds!r}")
+    typed = {str(name): _read_options(str(name), node) for name, node in steps_node.items()}
+    kinds = {name: options.round for name, options in typed.items()}
+    steps = [
+        _step(name, options, number, kinds, rounds, user_overrides)
+        for name, options in typed.items()
+        for number in rounds_of(options.round, rounds, f"chain.steps.{name}")
+    ]
     _check_outputs(steps)
     return Chain(str(config.get("name", "chain")), Path(run_dir), tuple(in_dependency_order(steps)))
 
@@ -192,15 +206,19 @@ def flatten(options: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any
     """Nested options as `(dotted name, value)`; an empty mapping is a value.
 
     A `+` before a key (an option that the command's YAML does not list, but its `_target_` takes) moves to the front.
+    `key=` takes a mapping for its value as it stands, or as a list of [name, value], whose names may have `${...}` in
+    them, which no key of a YAML file may: `data=: [["${run_dir}/a", 0.5], ["${run_dir}/b", 1.0]]`.
     """
     flat: list[tuple[str, Any]] = []
     for key, value in options.items():
         name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
+        if key.endswith("=") and isinstance(value, Sequence) and not isinstance(value, str):
+            value = dict(value)
+        if isinstance(value, Mapping) and value and not key.endswith("="):
             flat += flatten(value, f"{name}.")
         else:
             plus = "+" if "+" in name else ""
-            flat.append((plus + name.replace("+", ""), value))
+            flat.append((plus + name.replace("+", "").removesuffix("="), value))
     return flat
 
 
@@ -214,7 +232,7 @@ def _refuse_mistyped_name(name: str, node: Any, steps: DictConfig) -> None:
         raise InputError(f"the chain has no step '{name}': did you mean '{close}'?")
 
 
-def _read_step(name: str, node: Any, user_overrides: Sequence[str]) -> Step:
+def _read_options(name: str, node: Any) -> StepOptions:
     where = f"chain.steps.{name}"
     if not STEP_NAME.fullmatch(name):
         raise InputError(f"a step's name must be a word of letters, digits and _, but is '{name}'")
@@ -234,15 +252,31 @@ def _read_step(name: str, node: Any, user_overrides: Sequence[str]) -> Step:
     dotted = next((key for key in _keys(typed.options) if "." in key), None)
     if dotted is not None:
         raise InputError(f"'{where}.options' must be nested, but has the dotted key '{dotted}': write a: {{b: 1}}")
+    return typed
+
+
+def _step(
+    name: str,
+    typed: StepOptions,
+    number: int | None,
+    kinds: Mapping[str, str | None],
+    rounds: int,
+    user_overrides: Sequence[str],
+) -> Step:
+    """The step of one round, or of none."""
+    full_name, where = name_in_round(name, number), f"chain.steps.{name}"
+    groups, options = in_round(typed.groups, number), in_round(typed.options, number)
+    outputs = [full_name] if typed.outputs is None else in_round(typed.outputs, number)
     return Step(
-        name=name,
+        name=full_name,
         module=typed.command,
         config_name=config_name_of(typed.command, typed.config),
-        overrides=override_lines(typed.groups, typed.options, passed_overrides(user_overrides, typed.passes)),
-        needs=tuple(typed.needs),
-        outputs=tuple([name] if typed.outputs is None else typed.outputs),
-        inputs=tuple(typed.inputs),
+        overrides=override_lines(groups, options, passed_overrides(user_overrides, typed.passes)),
+        needs=tuple(needs_in_round(typed.needs, number, kinds, rounds, where)),
+        outputs=tuple(outputs),
+        inputs=tuple(in_round(typed.inputs, number)),
         reads_installed_packages=typed.reads_installed_packages,
+        passes=tuple(typed.passes),
     )
 
 
@@ -256,7 +290,7 @@ def _resolved(node: DictConfig, where: str) -> Any:
 def _keys(options: Mapping[str, Any]) -> Iterable[str]:
     for key, value in options.items():
         yield str(key)
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not str(key).endswith("="):
             yield from _keys(value)
 
 

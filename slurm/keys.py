@@ -139,12 +139,18 @@ def _plain(config: DictConfig, step: Step) -> dict[str, Any]:
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Dotted name and value of everything that is not a non-empty mapping; lists count as one value."""
-    if isinstance(value, dict) and value:
+    """Dotted name and value of everything that is not a non-empty mapping; lists count as one value, and so does a
+    mapping by path."""
+    if isinstance(value, dict) and value and not _is_by_path(value):
         for key, child in value.items():
             yield from _leaves(child, f"{name}.{key}" if name else str(key))
     else:
         yield name, value
+
+
+def _is_by_path(value: dict[Any, Any]) -> bool:
+    """Whether the keys of a mapping are paths, as in `data`: no option's name has a slash."""
+    return any("/" in str(key) for key in value)
 
 
 def _strings(value: Any, name: str) -> Iterator[tuple[str, str]]:
@@ -152,6 +158,8 @@ def _strings(value: Any, name: str) -> Iterator[tuple[str, str]]:
         yield name, value
     elif isinstance(value, dict):
         for key, child in value.items():
+            if "/" in str(key):
+                yield name, str(key)
             yield from _strings(child, str(key))
     elif isinstance(value, list):
         for child in value:
@@ -166,7 +174,7 @@ def _relocatable(value: Any, run_dir: Path) -> Any:
     if isinstance(value, list):
         return [_relocatable(item, run_dir) for item in value]
     if isinstance(value, dict):
-        return {str(key): _relocatable(item, run_dir) for key, item in value.items()}
+        return {str(_relocatable(str(key), run_dir)): _relocatable(item, run_dir) for key, item in value.items()}
     if isinstance(value, str):
         inside = _inside(value, run_dir)
         return value if inside is None else f"{RUN_DIR}/{inside.as_posix()}"

@@ -90,7 +90,7 @@ def main(config: DictConfig) -> None:
     chain = read_chain(config.chain, config.run_dir, overrides)
     chain = replace(chain, steps=tuple(_with_own_configuration(step) for step in chain.steps))
     configs = _compose_all(chain)
-    _require_passed_groups(config, configs)
+    _require_passed_groups(config, chain, configs)
     cluster: Cluster = hydra.utils.instantiate(config.cluster)
     state = ChainState(chain, configs, _fingerprints(chain))
     decisions = state.plan()
@@ -158,11 +158,12 @@ def _compose(step: Step) -> DictConfig:
         raise InputError(f"step '{step.name}': {error}") from error
 
 
-def _require_passed_groups(config: DictConfig, configs: Mapping[str, DictConfig]) -> None:
+def _require_passed_groups(config: DictConfig, chain: Chain, configs: Mapping[str, DictConfig]) -> None:
     """Refuse a chain that reads a corpus of the user's when the command line gives none."""
+    takes_corpus = {step.name for step in chain.steps if "corpus" in step.passes}
     for name, composed in configs.items():
         lacking = {key.split(".", 1)[0] for key in OmegaConf.missing_keys(composed)}
-        if "corpus" in lacking & set(config.chain.steps[name].get("passes", [])) and config.get("corpus") is None:
+        if "corpus" in lacking and name in takes_corpus and config.get("corpus") is None:
             raise InputError(
                 f"the chain '{config.chain.get('name')}' needs a corpus: add corpus=text "
                 "corpus.paths='[/data/*.jsonl.gz]' with your own files to the command line, or corpus=python_docs "

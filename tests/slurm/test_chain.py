@@ -43,6 +43,13 @@ def test_nested_options_become_dotted_names_and_a_plus_moves_to_the_front() -> N
     assert flatten(options) == [("a.b", 1), ("+a.c", [2]), ("d", {})]
 
 
+def test_a_mapping_by_path_is_one_value_and_may_be_given_as_pairs() -> None:
+    assert flatten({"data=": {"x/a": 1.0}, "b": {"c=": [["x/d", 0.5], ["y", 1]]}}) == [
+        ("data", {"x/a": 1.0}),
+        ("b.c", {"x/d": 0.5, "y": 1}),
+    ]
+
+
 def test_what_the_user_passes_replaces_the_steps_own_choice() -> None:
     lines = override_lines({"corpus": "text"}, {"output": "x"}, ["corpus=jsonl", "corpus.paths=[a]"])
     assert lines == ("output=x", "corpus=jsonl", "corpus.paths=[a]")

@@ -99,3 +99,13 @@ def test_a_remembered_hash_is_dropped_when_the_file_changes_at_the_same_size_and
     path.write_text("two")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert Fingerprints(store).of(path) != before
+
+
+def test_paths_that_are_keys_of_an_option_are_inputs_too_and_move_with_the_run(parts_of, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.txt").write_text("a")
+    found = parts_of({"data": {"runs/a/one/x": 1.0, "./raw": 2.0}}, needs=("one",))
+    assert found.config["data"] == {"$run_dir/one/x": 1.0, "./raw": 2.0}
+    assert [name for name in found.inputs if name.endswith("raw/a.txt")]
+    with pytest.raises(InputError, match="an output of step 'one', which it does not need"):
+        parts_of({"data": {"runs/a/one/x": 1.0}})
