@@ -22,8 +22,9 @@ import yaml
 from torch import Tensor, nn
 
 import conf
+from benchmarks.contest import WARMUP
 from benchmarks.harness import Measurement, alternate
-from benchmarks.mlm_peers import WARMUP, Contest
+from benchmarks.mlm_peers import Contest
 from benchmarks.own_step import Alone, OwnStep, Settings
 from benchmarks.timing import timed
 from pipeline.shards import Rows, ShardReader

@@ -1,6 +1,5 @@
-"""The data of `mlm_step`: texts of real length, tokenized and packed by the real commands, and the same pieces singly.
-
-Must not import torch.
+"""The data of `mlm_step` and `seq2seq_step`: texts of real length, tokenized and packed by the real commands, and
+the same pieces singly. Must not import torch.
 """
 
 import functools
@@ -31,7 +30,9 @@ def run_command(*words: str) -> None:
         raise RuntimeError(f"`{' '.join(words)}` failed:\n{done.stderr[-2000:]}")
 
 
-def prepare(folder: Path, files: Sequence[Path], pieces: Pieces, limit: int, row_length: int) -> Path:
+def prepare(
+    folder: Path, files: Sequence[Path], pieces: Pieces, limit: int, row_length: int, vocab_size: int = VOCABULARY
+) -> Path:
     """Write about `limit` characters, train a tokenizer on them, pack them; return the shard directory.
 
     Without `files` the texts are the documentation of the installed packages. Raises InputError for a file that is not
@@ -49,7 +50,7 @@ def prepare(folder: Path, files: Sequence[Path], pieces: Pieces, limit: int, row
         "pipeline",
         "job=tokenizer",
         corpus,
-        f"job.vocab_size={VOCABULARY}",
+        f"job.vocab_size={vocab_size}",
         "job.min_frequency=1",
         f"output={tokenizer}",
     )

@@ -5,76 +5,35 @@ noted. Must not import a part of the trainer: ours is run as its users run it.
 """
 
 import itertools
-import json
 import statistics
-import tempfile
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from benchmarks import mlm_data, transformers_trainer
-from benchmarks.mlm_data import VOCABULARY, run_command
+from benchmarks.contest import POOL, WARMUP, ShardContest
+from benchmarks.mlm_data import VOCABULARY
 from benchmarks.plain_loop import PaddedBatch, PlainLoop, batches_of_sequences, bert_config
 from benchmarks.timing import CLOCKS, timed
 from benchmarks.transformers_trainer import Shape
-from pipeline.shards import ShardReader
-
-# Batches that like lengths are sought in: what transformers' sampler takes.
-POOL = 50
-WARMUP = 1
 
 
-@dataclass(frozen=True)
-class Contest:
-    """One shape on one shard directory: `rows` packed rows a step, `steps` timed steps."""
+@dataclass(frozen=True, kw_only=True)
+class Contest(ShardContest):
+    """A BERT of one shape."""
 
-    key: str
     shape: Shape
-    shards: Path
-    rows: int
-    steps: int
-    precision: str
-    threads: int
-    row_length: int
-    clock: str = "wall"
-    fills: dict[str, float] = field(default_factory=dict)
-
-    def sequences(self) -> list[list[int]]:
-        """Pieces for a pool of batches, and for some more."""
-        return mlm_data.sequences(self.shards, self.rows * (POOL + self.steps))
 
     @property
     def batch(self) -> int:
-        """Sequences in a batch of the peers: as many tokens a step as ours, in more and shorter sequences."""
-        mean = np.mean([len(ids) for ids in mlm_data.sequences(self.shards, 256)])
-        fill = ShardReader(self.shards, verify=False).manifest.fill
-        return max(1, round(self.rows * self.row_length * fill / float(mean)))
+        """Sequences in a batch of the peers."""
+        return self.batch_of(mlm_data.sequences(self.shards, 256))
 
     def ours(self, label: str) -> float:
         """`python -m pretrain`: the median rate of the steps after the warm-up."""
-        self.fills[label] = ShardReader(self.shards, verify=False).manifest.fill
-        with tempfile.TemporaryDirectory() as run_dir:
-            run_command(
-                "pretrain",
-                f"model={self.shape.name}",
-                "ranks=1",
-                f"data={self.shards}",
-                f"run_dir={run_dir}",
-                f"deepspeed.precision={self.precision}",
-                f"trainer.threads={self.threads}",
-                f"trainer.max_steps={WARMUP + self.steps}",
-                f"trainer.global_batch_size={self.rows}",
-                f"trainer.micro_batch_size={self.rows}",
-                "trainer.log_every=1",
-                "trainer.validation_every=0",
-                "trainer.checkpoint_every=0",
-                "schedule.warmup=1",
-            )
-            lines = [json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
-        rates = [line["tokens_per_second"] for line in lines if "loss" in line and line["step"] > WARMUP]
-        return statistics.median(rates)
+        self.fills[label] = self.manifest.fill
+        lines = self.train(f"model={self.shape.name}")
+        return statistics.median(line["tokens_per_second"] for line in lines if line["step"] > WARMUP)
 
     def trainer(self, label: str, by_length: bool) -> float:
         """transformers' Trainer."""
@@ -112,7 +71,7 @@ class Contest:
 
     def plain_batches(self, by_length: bool) -> list[PaddedBatch]:
         """The timed batches: drawn from a pool of `POOL` if those of like lengths are together."""
-        special_ids = ShardReader(self.shards, verify=False).manifest.special_ids
+        special_ids = self.manifest.special_ids
         pool = self.sequences()[: POOL * self.batch]
         made = batches_of_sequences(pool, min(self.batch, len(pool)), special_ids, VOCABULARY, by_length)
         return list(itertools.islice(made, self.steps))

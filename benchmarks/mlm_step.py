@@ -105,15 +105,15 @@ def main() -> None:
         shards = mlm_data.prepare(Path(name), options.file, options.pieces, limit, options.row_length)
         for key in options.shapes:
             contest = Contest(
-                key,
-                SHAPES[key],
-                shards,
-                max(1, rows[key] * 128 // options.row_length),
-                options.steps or steps[key],
-                options.precision,
-                threads,
-                options.row_length,
-                options.clock,
+                key=key,
+                shape=SHAPES[key],
+                shards=shards,
+                rows=max(1, rows[key] * 128 // options.row_length),
+                steps=options.steps or steps[key],
+                precision=options.precision,
+                threads=threads,
+                row_length=options.row_length,
+                clock=options.clock,
             )
             measure = mlm_breakdown.measure if options.breakdown else _contest
             measured, found = measure(contest, runs)

@@ -10,15 +10,14 @@ import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
 
 from pretrain.distributed import Group
-from pretrain.models.config import EncoderConfig
-from pretrain.objectives import MicroBatch
-from pretrain.objectives.masked_lm import MaskedLM
+from pretrain.models.config import ModelConfig
+from pretrain.objectives import MicroBatch, Objective
 from pretrain.optim.adamw import adamw
 from pretrain.ranks import Ranks
 
@@ -81,20 +80,22 @@ class OwnStep:
     """A `TrainingLoop` over `micro_batches`, which do not end; each is one optimiser step.
 
     On one rank ZeRO has nothing to split: stage 0 is the bare engine, stage 1 what `python -m pretrain` takes.
-    `objective` may be any object with MaskedLM's `build_model` and `loss` (`breakdown.py` switches parts of it off).
+    `counts`: the encoder's tokens that are not padding, or the decoder's that are targets of the main loss.
     """
 
     def __init__(
         self,
-        architecture: EncoderConfig,
-        objective: MaskedLM,
+        architecture: ModelConfig,
+        objective: Objective[Any],
         vocab_size: int,
-        micro_batches: Iterator[MicroBatch],
+        micro_batches: Iterator[MicroBatch[Any]],
         settings: Settings,
         device: torch.device,
         alone: Alone,
+        counts: Literal["tokens", "targets"] = "tokens",
     ) -> None:
         torch.manual_seed(0)
+        self._main, self._counts = objective.loss_names[0], counts
         self.model = objective.build_model(architecture, vocab_size)
         self.settings, self.device = settings, device
         self._batches, self._numbers = micro_batches, itertools.count()
@@ -135,27 +136,30 @@ class OwnStep:
 
     @property
     def fill(self) -> float:
-        """The share of real tokens in what it has computed so far."""
+        """The share of counted tokens in what it has computed so far, of targets in what the decoder has."""
         return self._tokens / max(self._places, 1)
 
     def step(self) -> int:
-        """Take one optimiser step; return the batch's tokens that are not padding."""
+        """Take one optimiser step; return the batch's tokens that count."""
         micro_batch, number = next(self._batches), next(self._numbers)
-        self._tokens += micro_batch.tokens
-        self._places += len(micro_batch.batch.input_ids)
+        if self._counts == "targets":
+            tokens, places = int(micro_batch.counts[self._main]), len(micro_batch.batch.decoder_input_ids)
+        else:
+            tokens, places = micro_batch.tokens, len(micro_batch.batch.input_ids)
+        self._tokens, self._places = self._tokens + tokens, self._places + places
         if self._engine is not None:
             self._engine.train_step([micro_batch.batch], counts=micro_batch.counts, rate_factor=1.0, seeds=[number])
-            return micro_batch.tokens
+            return tokens
         batch = micro_batch.batch.to(self.device, non_blocking=True)
         if self.settings.compile:
             batch.for_compiled_code()
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.settings.precision == "bf16"):
-            loss = self._loss(self.model, batch)["masked_lm"] / max(micro_batch.counts["masked_lm"], 1.0)
+            loss = self._loss(self.model, batch)[self._main] / max(micro_batch.counts[self._main], 1.0)
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), CLIPPING)
         self._plain.step()
         self._plain.zero_grad(set_to_none=True)
-        return micro_batch.tokens
+        return tokens
 
     def close(self) -> None:
         """Free what DeepSpeed holds."""

@@ -1,22 +1,43 @@
-"""The peer as one would write it by hand: transformers' BertForMaskedLM in a plain padded torch loop.
+"""The peer as one would write it by hand: transformers' BertForMaskedLM or BART in a plain padded torch loop.
 
 Its own best: batches made beforehand, SDPA, autocast, fused AdamW, torch.compile where asked. As in any such loop the
-logits are of all tokens. Must not import the project's trainer or models.
+logits are of all tokens (of BART, of all of its decoder's). Must not import the project's trainer or models.
 """
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BartConfig, BartForConditionalGeneration, BertConfig, BertForMaskedLM
 
 IGNORED = -100
 CLIPPING = 1.0
+
+# Theirs: torch's fused attention, and matrix products with a softmax between.
+Attention = Literal["sdpa", "eager"]
+
+
+class LoopBatch(Protocol):
+    """What `PlainLoop` steps over."""
+
+    @property
+    def tokens(self) -> int:
+        """Those that the loop's rate counts."""
+
+    @property
+    def places(self) -> int:
+        """Of which `tokens` are a share."""
+
+    def inputs(self) -> dict[str, Tensor | None]:
+        """The arguments of the model, labels among them."""
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +53,15 @@ class PaddedBatch:
     def tokens(self) -> int:
         """Places that are not padding."""
         return int(self.attention_mask.sum()) if self.attention_mask is not None else self.input_ids.numel()
+
+    @property
+    def places(self) -> int:
+        """All places."""
+        return self.input_ids.numel()
+
+    def inputs(self) -> dict[str, Tensor | None]:
+        """The arguments of BertForMaskedLM."""
+        return {"input_ids": self.input_ids, "attention_mask": self.attention_mask, "labels": self.labels}
 
     def to(self, device: torch.device) -> "PaddedBatch":
         """The same batch on another device."""
@@ -56,21 +86,38 @@ def batches_of_sequences(
     left over after the last whole batch is not used.
     """
     generator = np.random.default_rng(0)
-    order = generator.permutation(len(sequences))
-    if by_length:
-        order = order[np.argsort([len(sequences[i]) for i in order], kind="stable")]
-    groups = [order[start : start + rows] for start in range(0, len(order) - rows + 1, rows)]
+    groups = groups_of([len(one) for one in sequences], rows, by_length, generator)
     if by_length:
         groups = [groups[i] for i in generator.permutation(len(groups))]
-    made = []
-    for group in groups:
-        chosen = [sequences[i] for i in group]
-        length = -(-max(map(len, chosen)) // 8) * 8
-        ids = np.full((len(chosen), length), special_ids["pad"], dtype=np.int64)
-        inside = np.arange(length) < np.array([len(one) for one in chosen])[:, None]
-        ids[inside] = np.concatenate([np.asarray(one, dtype=np.int64) for one in chosen])
-        made.append(_mask(ids, inside, special_ids, vocab_size, generator))
-    return made
+    return [
+        _mask(*padded([sequences[i] for i in group], special_ids["pad"]), special_ids, vocab_size, generator)
+        for group in groups
+    ]
+
+
+def groups_of(
+    lengths: Sequence[int], rows: int, by_length: bool, generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """The numbers of the sequences in each batch of `rows`: in random order, or sorted by length, shortest first.
+
+    What is left over after the last whole batch is not used.
+    """
+    order = generator.permutation(len(lengths))
+    if by_length:
+        order = order[np.argsort(np.asarray(lengths)[order], kind="stable")]
+    return [order[start : start + rows] for start in range(0, len(order) - rows + 1, rows)]
+
+
+def padded(
+    sequences: Sequence[Sequence[int] | NDArray[np.int64]], pad_id: int, multiple: int = 8
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(ids [R, L], which of the places are no padding); L is the longest sequence, rounded up to `multiple`."""
+    lengths = np.array([len(one) for one in sequences])
+    length = -(-int(lengths.max()) // multiple) * multiple
+    ids = np.full((len(sequences), length), pad_id, dtype=np.int64)
+    inside = np.arange(length) < lengths[:, None]
+    ids[inside] = np.concatenate([np.asarray(one, dtype=np.int64) for one in sequences])
+    return ids, inside
 
 
 def batches_of_full_rows(
@@ -115,8 +162,8 @@ class PlainLoop:
 
     def __init__(
         self,
-        config: BertConfig,
-        batches: Sequence[PaddedBatch],
+        config: BertConfig | BartConfig,
+        batches: Sequence[LoopBatch],
         device: torch.device,
         *,
         bf16: bool,
@@ -125,19 +172,21 @@ class PlainLoop:
         if not batches:
             raise ValueError("a loop needs at least one batch, but there are too few sequences for one")
         torch.manual_seed(0)
-        self.model: torch.nn.Module = BertForMaskedLM(config)
+        self.model: torch.nn.Module = (
+            BertForMaskedLM(config) if isinstance(config, BertConfig) else BartForConditionalGeneration(config)
+        )
         torch.nn.Module.to(self.model, device)
         self._call: Any = self.model if compiled is None else torch.compile(self.model, dynamic=compiled)
         self._optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         self._batches, self._device, self._bf16 = itertools.cycle(batches), device, bf16
-        self.fill = sum(batch.tokens for batch in batches) / sum(batch.input_ids.numel() for batch in batches)
+        self.fill = sum(batch.tokens for batch in batches) / sum(batch.places for batch in batches)
 
     def step(self) -> int:
-        """Take one optimiser step; return the batch's tokens that are not padding."""
+        """Take one optimiser step; return the batch's tokens that count."""
         here = next(self._batches)
         batch = here.to(self._device)
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._bf16):
-            loss = self._call(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=batch.labels).loss
+            loss = self._call(**batch.inputs()).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIPPING)
         self._optimizer.step()
@@ -163,4 +212,40 @@ def bert_config(
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=attention_dropout,
         **attention,
+    )
+
+
+def bart_config(
+    vocab_size: int,
+    special_ids: dict[str, int],
+    *,
+    layers: tuple[int, int],
+    hidden: int,
+    heads: int,
+    width: int,
+    positions: int,
+    dropout: float,
+    attention_dropout: float,
+    attention: Attention = "sdpa",
+) -> BartConfig:
+    """A BART of this shape, `layers` of encoder and decoder, its embeddings and output matrix tied."""
+    implementation: dict[str, Any] = {"attn_implementation": attention}
+    return BartConfig(
+        vocab_size=vocab_size,
+        d_model=hidden,
+        encoder_layers=layers[0],
+        decoder_layers=layers[1],
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=width,
+        decoder_ffn_dim=width,
+        max_position_embeddings=positions,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        pad_token_id=special_ids["pad"],
+        bos_token_id=special_ids["cls"],
+        eos_token_id=special_ids["sep"],
+        decoder_start_token_id=special_ids["cls"],
+        forced_eos_token_id=None,
+        **implementation,
     )

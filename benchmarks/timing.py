@@ -1,4 +1,4 @@
-"""Steps per second of a training loop, on a CPU or a GPU: what `gpu` and `mlm_step` time their contestants with.
+"""Steps per second of a training loop, on a CPU or a GPU: what `gpu`, `mlm_step` and `seq2seq_step` time with.
 
 Must not import the project's packages.
 """
@@ -18,10 +18,11 @@ class TrainingLoop(Protocol):
 
     @property
     def fill(self) -> float:
-        """The share of real tokens in what it computes."""
+        """The share of counted tokens in what it computes."""
 
     def step(self) -> int:
-        """Take one optimiser step on the next batch; return its tokens that are not padding."""
+        """Take one optimiser step on the next batch; return its counted tokens: those that are not padding, or
+        of an encoder-decoder those that it predicts."""
 
     def close(self) -> None:
         """Free what it holds."""
@@ -29,7 +30,7 @@ class TrainingLoop(Protocol):
 
 @dataclass(frozen=True)
 class Timing:
-    """Real tokens per second of each run, the most GPU memory at once in GiB (None on a CPU), seconds of warm-up."""
+    """Counted tokens per second of each run, the most GPU memory at once in GiB (None on a CPU), seconds of warm-up."""
 
     rates: tuple[float, ...]
     peak_gib: float | None
@@ -48,7 +49,7 @@ def wait(device: torch.device) -> None:
 
 
 def timed(loop: TrainingLoop, steps: int, clock: str = "wall") -> float:
-    """Return the real tokens per second of `steps` steps on a CPU, by one of CLOCKS."""
+    """Return the counted tokens per second of `steps` steps on a CPU, by one of CLOCKS."""
     now = CLOCKS[clock]
     begin = now()
     tokens = sum(loop.step() for _ in range(steps))
@@ -56,7 +57,7 @@ def timed(loop: TrainingLoop, steps: int, clock: str = "wall") -> float:
 
 
 def timed_for(loop: TrainingLoop, device: torch.device, seconds: float) -> float:
-    """Return the real tokens per second of as many steps as fill `seconds` (at least one), by the wall's clock."""
+    """Return the counted tokens per second of as many steps as fill `seconds` (at least one), by the wall's clock."""
     wait(device)
     begin, tokens = time.perf_counter(), 0
     for number in itertools.count(1):
