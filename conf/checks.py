@@ -130,7 +130,9 @@ def _check_value(config: DictConfig, key: str, option: str, annotation: Any, int
             node = config._get_node(key) if OmegaConf.is_interpolation(config, key) else None
             source = f" (taken from {node._value()})" if isinstance(node, Node) else ""
             mended = f": write {option}='[{plain}]'" if matches([plain], annotation) else ""
-            raise InputError(f"option '{option}'{source} must be {describe(annotation)}, but is {plain!r}{mended}")
+            raise InputError(
+                f"option '{option}'{source} must be {describe(annotation)}, but is {as_yaml(plain)}{mended}"
+            )
     if is_node:
         _check_nested_targets(value, option, interpolated)
 
@@ -208,6 +210,17 @@ def matches(value: Any, annotation: Any) -> bool:
     if annotation in (list, dict):
         return isinstance(value, annotation)
     return True
+
+
+def as_yaml(value: Any) -> str:
+    """A plain value as an option's is written: null, true and false, and text in quotes."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(as_yaml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {as_yaml(item)}' for key, item in value.items())}}}"
+    return repr(value)
 
 
 def describe(annotation: Any) -> str:

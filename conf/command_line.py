@@ -30,7 +30,7 @@ def quote(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{quote(key)}:{quote(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{_quote_key(key)}:{quote(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ",".join(quote(item) for item in value) + "]"
     text = str(value)
@@ -40,6 +40,11 @@ def quote(value: Any) -> str:
     escaped = re.sub(r"(\\*)'", lambda match: match.group(1) * 2 + "\\'", text)
     escaped = re.sub(r"(\\+)$", lambda match: match.group(1) * 2, escaped)
     return f"'{escaped}'"
+
+
+def _quote_key(key: Any) -> str:
+    """A key of a mapping: the grammar has no quotes there, but lets special characters be escaped."""
+    return re.sub(r"([\\()\[\]{}:=,\s])", r"\\\1", str(key))
 
 
 def override_name(override: str) -> str:

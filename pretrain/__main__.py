@@ -5,12 +5,12 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import MISSING, DictConfig
 
 from conf.command import command
 from conf.errors import InputError
 from pretrain.launch import EXIT_PREEMPTED, run_ranks
+from pretrain.rank_command import rank_command
 from pretrain.ranks import Ranks, from_environment
 
 
@@ -28,7 +28,7 @@ class PretrainOptions:
     """The options at the top level of `conf/pretrain.yaml`, where each is explained."""
 
     run_dir: str = MISSING
-    data: str | list[str] | dict[str, float] = MISSING
+    data: str | list[str] | dict[str, float] | None = None
     sampling_exponent: float | None = None
     languages: dict[str, Any] | None = None
     stages: dict[str, dict[str, Any]] | None = None
@@ -50,20 +50,6 @@ class PretrainOptions:
     trainer: Any = MISSING
 
 
-def rank_command(config: DictConfig) -> list[str]:
-    """Return the command line that runs this very job as one rank (of a sweep, only this job of it)."""
-    hydra_config = HydraConfig.get()
-    paths = {source.provider: source.path for source in hydra_config.runtime.config_sources}
-    where = ["--config-name", str(hydra_config.job.config_name), "--config-path", paths["main"]]
-    where += ["--config-dir", paths["command-line"]] if "command-line" in paths else []
-    # Of a sweep, each job starts its own ranks.
-    where += [word for word in hydra_config.overrides.hydra if not word.startswith(("hydra.mode", "hydra.sweep"))]
-    run_dir = str(config.run_dir).replace("\\", "\\\\").replace("'", "\\'")
-    return [
-        sys.executable, "-m", "pretrain", *where, *hydra_config.overrides.task, f"run_dir='{run_dir}'"
-    ]  # fmt: skip
-
-
 def starts_ranks(config: DictConfig) -> bool:
     """Return whether this process is to start the ranks and is none of them."""
     return isinstance(config.ranks, int) and config.ranks > 1 and from_environment(os.environ) is None
@@ -77,7 +63,7 @@ def main(config: DictConfig) -> None:
     if config.ranks < 1:
         raise InputError(f"ranks must be at least 1, but is {config.ranks}.")
     if starts_ranks(config):
-        code = run_ranks([rank_command(config)] * config.ranks)
+        code = run_ranks([rank_command("pretrain", "run_dir", str(config.run_dir))] * config.ranks)
         if code:
             sys.exit(code)
         return

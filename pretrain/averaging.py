@@ -16,7 +16,8 @@ def checkpoints_to_average(checkpoint: str | Path, average: int | Sequence[str])
     """Return the verified checkpoints that the option `average` names, oldest first.
 
     `checkpoint` is a run directory or one of its checkpoints. A number k means the last k up to it (of a run
-    directory: the last k there are); a list names checkpoints of the run (step-00000200) or folders anywhere.
+    directory: the last k there are); a list names checkpoints of the run (step-00000200, or best: that
+    of the best validation) or folders anywhere.
 
     Raises InputError if there are fewer, one is damaged, or they are not of one architecture and tokenizer.
     """
@@ -69,11 +70,13 @@ def average_weights(checkpoints: Sequence[Checkpoint]) -> dict[str, torch.Tensor
 
 
 def _named(folder: CheckpointFolder, name: str) -> Path:
+    if name == "best":
+        return folder.best().path
     places = (folder.path / name, Path(name))
     found = next((place for place in places if (place / STATE).is_file()), None)
     if found is None:
         raise InputError(
             f"option 'average' names '{name}', but neither '{places[0]}' nor '{name}' is a checkpoint (as "
-            f"{name_of(200)} would be)"
+            f"{name_of(200)} would be, or best)"
         )
     return found

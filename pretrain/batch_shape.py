@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 
 from conf.errors import InputError
 from pretrain.data.batching import PairBatch
-from pretrain.estimates import forward_flops_per_token, seq2seq_forward_flops_per_token, training_flops
+from pretrain.estimates import (
+    conv_seq2seq_forward_flops_per_token,
+    forward_flops_per_token,
+    seq2seq_forward_flops_per_token,
+    training_flops,
+)
 from pretrain.models.attention import AttentionLayout
-from pretrain.models.config import ModelConfig, Seq2SeqConfig
+from pretrain.models.config import EncoderDecoderConfig, ModelConfig, Seq2SeqConfig
 from pretrain.objectives import MicroBatch
 
 
@@ -35,20 +40,17 @@ class BatchShape:
         Raises InputError if the batches are not of the model's kind.
         """
         paired = self.decoder_lengths is not None
-        if isinstance(config, Seq2SeqConfig) != paired:
+        if isinstance(config, EncoderDecoderConfig) != paired:
             kind = "an encoder" if paired else "an encoder-decoder"
             raise InputError(
                 f"the objective makes batches {'with' if paired else 'without'} a decoder's side, but the model is "
                 f"{kind}; choose a model and an objective that go together"
             )
-        if isinstance(config, Seq2SeqConfig):
-            return seq2seq_forward_flops_per_token(
-                config,
-                vocab_size,
-                sequence_lengths=self.sequence_lengths,
-                decoder_lengths=self.decoder_lengths or [],
-                target_share=self.target_share,
-            )
+        if isinstance(config, EncoderDecoderConfig):
+            sides = {"sequence_lengths": self.sequence_lengths, "decoder_lengths": self.decoder_lengths or []}
+            if isinstance(config, Seq2SeqConfig):
+                return seq2seq_forward_flops_per_token(config, vocab_size, **sides, target_share=self.target_share)
+            return conv_seq2seq_forward_flops_per_token(config, vocab_size, **sides, target_share=self.target_share)
         return forward_flops_per_token(
             config,
             vocab_size,

@@ -18,6 +18,7 @@ from conf.errors import InputError
 from pipeline.shards import Manifest
 from pipeline.tokenizer import load_tokenizer, tokenizer_hash
 from pretrain import resuming
+from pretrain.budget import Budget
 from pretrain.checkpoints import Checkpoint, CheckpointFolder, RunState
 from pretrain.distributed import Group
 from pretrain.engine_state import FullState
@@ -56,11 +57,12 @@ def begin(
     data_hash: str,
     shards: Path,
     group: Group,
+    budget: Budget,
 ) -> Beginning:
     """Set the weights of `model` (built from the seed) and return where the run goes on from. A collective call.
 
-    `config` holds the plain options, `manifest` and `shards` one directory of the data. Raises InputError, on all
-    ranks, naming what does not fit.
+    `config` holds the plain options, `manifest` and `shards` one directory of the data; of the
+    `budget` a fork must leave something. Raises InputError, on all ranks, naming what does not fit.
     """
     checkpoint = group.from_main(CheckpointFolder(config["run_dir"]).last_good)
     if checkpoint is not None:
@@ -71,7 +73,7 @@ def begin(
     if config["fork"] is not None and config["init_from"] is not None:
         raise InputError("a run begins either as a fork or from init_from, but both are given: leave one of them away.")
     if config["fork"] is not None:
-        return _fork(config, model, architecture, manifest, shards, group)
+        return _fork(config, model, architecture, manifest, shards, group, budget)
     if config["init_from"] is not None:
         _initialize_from(model, str(config["init_from"]), shards, config["seed"], group)
     return Beginning()
@@ -105,10 +107,17 @@ def _resume(
 
 
 def _fork(
-    config: Mapping[str, Any], model: nn.Module, architecture: Any, manifest: Manifest, shards: Path, group: Group
+    config: Mapping[str, Any],
+    model: nn.Module,
+    architecture: Any,
+    manifest: Manifest,
+    shards: Path,
+    group: Group,
+    budget: Budget,
 ) -> Beginning:
     open_it = partial(resuming.open_fork, config["fork"], config["fork_optimizer"], config["fork_progress"])
     fork = group.from_main(open_it)
+    resuming.require_budget_left(fork, budget)
     source, run_dir = fork.checkpoint.state, fork.checkpoint.path.parent.parent
     grows = _grows(run_dir / "tokenizer.json", shards, str(config["fork"]))
     old, new = source.vocab_size, manifest.vocab_size

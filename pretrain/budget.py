@@ -53,6 +53,14 @@ class Budget:
             return progress.tokens - progress.skipped_tokens
         return seconds / _HOUR
 
+    def sentence_of_the_end(self, limit: float, seconds: float, step: int, steps_made: int) -> str:
+        """Say that a run ends at `step` after `seconds`, for `limit` seconds are what trainer.max_seconds allows it;
+        `steps_made` are those of this session."""
+        option = f"trainer.max_seconds={limit:.10g}"
+        if not steps_made:
+            return f"already trained {seconds:,.0f} s of {option}: raise it to go on"
+        return f"ended by {option} at step {step}" + (f" of {self.total:.10g}" if self.unit == "steps" else "")
+
     def size_of_step(self, tokens: int, progress: Progress, seconds: float) -> float:
         """Return what the step about to be made takes of the budget: 1, its tokens, or the mean time of a step.
 

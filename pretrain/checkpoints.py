@@ -30,6 +30,7 @@ from safetensors.torch import load_file
 
 from conf.errors import InputError
 from conf.files import atomic_write_text, fsync_directory, sha256_file
+from pretrain.budget import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,8 @@ class RunState:
     `samples` rows and `tokens` real tokens consumed, `consumed` rows of each mixture by its key, `elapsed` the seconds
     spent training, `updates` the optimiser's own counter. `recent_norms` is what the rule for skipped steps remembers.
     `model` holds the fields of the architecture, `data_hash` stands for the data of all stages, `config` for the
-    resolved options. `validation` is the main validation loss at this very step, if it was measured. `fork` says which
+    resolved options. `validation` is the main validation loss at this very step, if it was measured (or the score of
+    `trainer.keep_best_by`, times -1). `fork` says which
     checkpoint of another run this run began from. `files`: name -> {bytes, sha256}.
     `losses` holds for each rank the sums of the steps since the last line of metrics.jsonl (`LossSums.state`).
     """
@@ -76,6 +78,13 @@ class RunState:
     validation: float | None = None
     fork: dict[str, Any] | None = None
     format: int = FORMAT
+
+    @property
+    def progress(self) -> Progress:
+        """How far the run was, as a trainer counts on from it."""
+        return Progress(
+            self.step, self.skipped, self.samples, self.tokens, self.skipped_tokens, consumed=dict(self.consumed)
+        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rich.text import Text
 from conf.progress import duration
 from pretrain.batch_shape import BatchShape
 from pretrain.estimates import memory_per_rank, tokens_per_second
-from pretrain.models.config import ModelConfig
+from pretrain.models.config import ConvSeq2SeqConfig, ModelConfig
 from pretrain.optim.groups import describe_groups, folded_names
 
 MFUS = (0.2, 0.3, 0.4, 0.5, 0.6)
@@ -55,6 +55,7 @@ def report(plan: Plan, stream: TextIO = sys.stdout) -> None:
     """Print the report: rich tables on a terminal, plain aligned text elsewhere."""
     for title, head, rows in (
         _groups(plan),
+        *_receptive_fields(plan.architecture),
         _memory(plan),
         _flops(plan),
         _speed(plan),
@@ -78,6 +79,14 @@ def _groups(plan: Plan) -> Section:
         rows += [[*(figures if number == 0 else ["", "", ""]), name] for number, name in enumerate(names)]
     total = sum(group.parameters for group in described)
     return f"Parameters: {total:,} in {len(described)} groups", ("peak rate", "decay", "parameters", "names"), rows
+
+
+def _receptive_fields(architecture: ModelConfig) -> list[Section]:
+    """Of a convolutional model, how many tokens one state depends on; of others nothing: attention sees all."""
+    if not isinstance(architecture, ConvSeq2SeqConfig):
+        return []
+    source, target = architecture.receptive_fields
+    return [("Receptive field in tokens", ("side", "tokens"), [["encoder", f"{source:,}"], ["decoder", f"{target:,}"]])]
 
 
 def _memory(plan: Plan) -> Section:

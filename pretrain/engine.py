@@ -5,8 +5,9 @@ means autocast in the forward pass, so ZeRO shards, reduces and accumulates fp32
 whose stage 0 lets Adam start from a counter of 1, is never used.) Must not import an objective, data, or Hydra.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -178,6 +179,23 @@ class TrainingEngine:
         self._engine.eval()
         try:
             return cast(dict[str, torch.Tensor], self._engine(batch.to(self.device, non_blocking=True))[1])
+        finally:
+            self._engine.train()
+
+    @contextlib.contextmanager
+    def whole_model(self) -> Iterator[nn.Module]:
+        """The model in evaluation mode, with all of its weights on every rank, to be read: for what is no forward pass.
+
+        A collective call, of which every rank must leave the context.
+        """
+        self._engine.eval()
+        try:
+            if self.options.stage == 3:
+                zero = import_deepspeed().zero
+                with zero.GatheredParameters(list(self.model.parameters())):
+                    yield self.model
+            else:
+                yield self.model
         finally:
             self._engine.train()
 

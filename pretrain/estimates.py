@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from conf.errors import InputError
-from pretrain.models.config import EncoderConfig, Seq2SeqConfig
+from pretrain.models.config import ConvSeq2SeqConfig, EncoderConfig, Seq2SeqConfig
 from pretrain.models.encoder import padded_vocab_size
 
 FP32, HALF = 4, 2  # bytes
@@ -99,20 +99,12 @@ def seq2seq_forward_flops_per_token(
 
     Raises InputError for a share below 0 or lengths that are no pairs.
     """
-    if target_share < 0.0:
-        raise InputError(f"target_share is a share of the encoder's tokens, 0 or more, but is {target_share}.")
-    if len(sequence_lengths) != len(decoder_lengths) or not any(decoder_lengths):
-        raise InputError(
-            "FLOPs of pairs need as many lengths on both sides and a decoder token, but got "
-            f"{len(sequence_lengths)} and {len(decoder_lengths)} lengths."
-        )
+    share, crossed = _pair_shares(sequence_lengths, decoder_lengths, target_share)
     hidden, width = config.hidden_size, config.intermediate_size
     mlp = (6.0 if config.activation == "geglu" else 4.0) * hidden * width
-    layers, tokens = config.num_decoder_layers, sum(sequence_lengths)
-    share = sum(decoder_lengths) / tokens
+    layers = config.num_decoder_layers
     wanted = min(share, target_share)
     own = share * seen_keys([length for length in decoder_lengths if length], causal=True)
-    crossed = sum(n * m for n, m in zip(sequence_lengths, decoder_lengths, strict=True)) / tokens
     encoder_layer = 8.0 * hidden**2 + 4.0 * seen_keys(sequence_lengths) * hidden + mlp
     whole = (layers - 1) * share + wanted
     return {
@@ -122,6 +114,66 @@ def seq2seq_forward_flops_per_token(
         + whole * 2.0 * hidden**2,
         "head": target_share * 2.0 * hidden * padded_vocab_size(vocab_size),
     }
+
+
+def conv_seq2seq_forward_flops_per_token(
+    config: ConvSeq2SeqConfig,
+    vocab_size: int,
+    *,
+    sequence_lengths: Sequence[float],
+    decoder_lengths: Sequence[float],
+    target_share: float,
+) -> dict[str, float]:
+    """Return the FLOPs of matrix products in one forward pass, per token of the ENCODER, by part of the model.
+
+    Counted as in `seq2seq_forward_flops_per_token`, with the same arguments, r decoder tokens per encoder token, e the
+    embedding's width, o the output's, and for each layer w its width, v that of its input and k its kernel:
+
+    - encoder: 2 e w of the first layer; every layer 4 k v w (the convolution has 2 w outputs), and 2 v w where the
+      width changes; 2 e w of the last layer;
+    - decoder: the same at r tokens, but for 2 o w of the last layer at the predicted tokens only;
+    - cross-attention: every layer 4 r w e (query and output) and 4 c e (scores and their sum over values; c: encoder
+      tokens that the decoder tokens of an encoder token see together). Keys and values have no projections;
+    - head: 2 o V at the predicted tokens.
+
+    Raises InputError for a share below 0 or lengths that are no pairs.
+    """
+    share, crossed = _pair_shares(sequence_lengths, decoder_lengths, target_share)
+    size, out = config.embedding_size, config.output_size
+    encoder, decoder = config.encoder_convolutions, config.decoder_convolutions
+    attention = sum(4.0 * share * width * size + 4.0 * crossed * size for width, _ in decoder)
+    return {
+        "encoder": _convolutions(encoder, size) + 2.0 * encoder[-1][0] * size,
+        "decoder": share * _convolutions(decoder, size) + min(share, target_share) * 2.0 * decoder[-1][0] * out,
+        "cross-attention": attention,
+        "head": target_share * 2.0 * out * padded_vocab_size(vocab_size),
+    }
+
+
+def _convolutions(layers: Sequence[tuple[int, int]], embedding_size: int) -> float:
+    """FLOPs per token of the way into a stack of convolutions (width, kernel) and through it."""
+    inputs = layers[0][0]
+    total = 2.0 * embedding_size * inputs
+    for width, kernel in layers:
+        total += 4.0 * kernel * inputs * width + (2.0 * inputs * width if inputs != width else 0.0)
+        inputs = width
+    return total
+
+
+def _pair_shares(
+    sequence_lengths: Sequence[float], decoder_lengths: Sequence[float], target_share: float
+) -> tuple[float, float]:
+    """Per encoder token: decoder tokens, and pairs of a token of either side. Raises InputError for no pairs."""
+    if target_share < 0.0:
+        raise InputError(f"target_share is a share of the encoder's tokens, 0 or more, but is {target_share}.")
+    if len(sequence_lengths) != len(decoder_lengths) or not any(decoder_lengths):
+        raise InputError(
+            "FLOPs of pairs need as many lengths on both sides and a decoder token, but got "
+            f"{len(sequence_lengths)} and {len(decoder_lengths)} lengths."
+        )
+    tokens = sum(sequence_lengths)
+    crossed = sum(n * m for n, m in zip(sequence_lengths, decoder_lengths, strict=True))
+    return sum(decoder_lengths) / tokens, crossed / tokens
 
 
 def training_flops(forward: Mapping[str, float]) -> float:

@@ -5,6 +5,7 @@ Must not import torch: a wrong number is told before anything heavy starts.
 
 import os
 from dataclasses import dataclass
+from typing import Literal
 
 from conf.errors import InputError
 from pretrain.budget import UNITS, Budget
@@ -48,7 +49,7 @@ class TrainerOptions:
 
     global_batch_size: int
     micro_batch_size: int
-    max_steps: int | None = None
+    max_steps: float | None = None
     max_tokens: float | None = None
     max_hours: float | None = None
     max_seconds: float | None = None
@@ -65,6 +66,7 @@ class TrainerOptions:
     checkpoint_minutes: float | None = None
     keep_last: int = 2
     keep_best: int = 0
+    keep_best_by: Literal["loss", "bleu", "chrf"] = "loss"
     keep_every: int | None = None
     validation_every: int = 500
     validation_rows: int = 1024
@@ -96,6 +98,10 @@ class TrainerOptions:
         cores = os.cpu_count() or 1
         if self.threads is not None and self.threads > cores:
             raise InputError(f"trainer.threads must be at most the {cores} cores there are, but is {self.threads}.")
+        if self.max_steps is not None:
+            if self.max_steps != int(self.max_steps):
+                raise InputError(f"trainer.max_steps must be a whole number, but is {self.max_steps}.")
+            object.__setattr__(self, "max_steps", int(self.max_steps))  # 1e4 is one too
         _ = self.budget
 
     @property
@@ -106,7 +112,7 @@ class TrainerOptions:
             found = " and ".join(f"trainer.max_{unit}={amount}" for unit, amount in given.items()) or "none"
             raise InputError(
                 f"the budget must be one of trainer.max_steps, trainer.max_tokens and trainer.max_hours, but found "
-                f"{found}: set the others to null."
+                f"{found}: {'set the others to null' if given else 'set one of them'}."
             )
         ((unit, amount),) = given.items()
         if amount <= 0 or (unit != "hours" and amount < 1):

@@ -12,7 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from conf.checks import as_yaml
 from conf.errors import InputError
+from pretrain.budget import Budget
 from pretrain.checkpoints import WEIGHTS, Checkpoint, RunState, open_checkpoint
 
 # Patterns of options (`*` spans dots). Which rows are read is compared by content hash, so paths of data may move.
@@ -65,7 +67,7 @@ class Change:
     now: Any
 
     def __str__(self) -> str:
-        return f"{self.option} {self.before!r} -> {self.now!r}"
+        return f"{self.option} {as_yaml(self.before)} -> {as_yaml(self.now)}"
 
 
 def flatten(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +129,8 @@ def require_resumable(
         old, new = (json.loads(json.dumps(fields.get(name), default=str)) for fields in (state.model, model))
         if old != new:
             raise InputError(
-                f"the checkpoint {checkpoint.path} holds a model with {name}={old}, but model.{name} is {new}: "
+                f"the checkpoint {checkpoint.path} holds a model with {name}={as_yaml(old)}, but model.{name} is "
+                f"{as_yaml(new)}: "
                 f"{way_out}"
             )
     if state.tokenizer_hash != tokenizer_hash:
@@ -149,11 +152,21 @@ def require_resumable(
     for change in found:
         if not may_change(change.option):
             raise InputError(
-                f"option '{change.option}' must stay {change.before!r} while the run in '{run_dir}' goes on from "
-                f"{checkpoint.path.name}, but is {change.now!r}: give the old value, or start another run from it with "
-                f"fork={checkpoint.path} and another run_dir"
+                f"option '{change.option}' must stay {as_yaml(change.before)} while the run in '{run_dir}' goes on "
+                f"from {checkpoint.path.name}, but is {as_yaml(change.now)}: give the old value, or "
+                f"{_other_run(change, checkpoint)}"
             )
     return found
+
+
+def _other_run(change: Change, checkpoint: Checkpoint) -> str:
+    """Return the way to have the change after all. What a row taught is in every checkpoint after it."""
+    if change.option == "skip_rows":
+        return (
+            f"start another run with fork=CHECKPOINT, the last of '{checkpoint.path.parent}' before the rows in "
+            "question, and another run_dir"
+        )
+    return f"start another run from it with fork={checkpoint.path} and another run_dir"
 
 
 def _require_same_start(checkpoint: Checkpoint, config: Mapping[str, Any]) -> None:
@@ -171,8 +184,8 @@ def _require_same_start(checkpoint: Checkpoint, config: Mapping[str, Any]) -> No
     for name in given:
         if config.get(name) not in (None, before.get(name)):
             raise InputError(
-                f"option '{name}' must stay {before.get(name)!r} while the run in '{run_dir}' goes on from "
-                f"{checkpoint.path.name}, but is {config[name]!r}: leave it away, or choose another run_dir"
+                f"option '{name}' must stay {as_yaml(before.get(name))} while the run in '{run_dir}' goes on from "
+                f"{checkpoint.path.name}, but is {as_yaml(config[name])}: leave it away, or choose another run_dir"
             )
 
 
@@ -232,6 +245,18 @@ def open_fork(
     if optimizer == "fresh":
         state = replace(state, updates=0)
     return Fork(checkpoint, state, record)
+
+
+def require_budget_left(fork: Fork, budget: Budget) -> None:
+    """Raise InputError if the steps that the fork keeps (with their time) have used up the new run's `budget`: they
+    count in it, so that the run would end before its first step."""
+    used = budget.schedule_position(fork.state.progress, fork.state.elapsed)
+    if used >= budget.total:
+        spent = "" if budget.unit == "steps" else f" after {used:.10g} {budget.unit}"
+        raise InputError(
+            f"the fork begins at step {fork.state.step}{spent}, but trainer.max_{budget.unit} is {budget.total:.10g}: "
+            "give a larger budget, or fork_progress=restart"
+        )
 
 
 def require_fork_fits(

@@ -19,7 +19,8 @@ from conf.command import command
 from conf.errors import InputError
 from pipeline.records import split_document_key
 from pipeline.tokenizer import load_tokenizer
-from pretrain.data.mixture import Mixture, Picked, open_mixture
+from pretrain.data.mixture import Mixture, Picked, Source, open_mixture
+from pretrain.data.pair_batches import PairBatches, PairsOfRows
 from pretrain.stages import StagePlan, check_ranks, entries, place_of_step, plan
 
 METRICS, PROVENANCE = "metrics.jsonl", "provenance.json"
@@ -41,7 +42,8 @@ class StepRow:
     """One row of a step: its place in the global batch, who got it, where it lies, and what is packed into it.
 
     `weight` is 0 for a row on the run's skip list. `documents` are the file and the byte offset (decompressed) of the
-    document that each piece of the row is of; `text` is the pieces' text, None where it was not asked for.
+    document that each piece of the row is of; of a batch of pairs, the shards and each pair's number in their training
+    split. `text` is the text of the pieces or pairs, None where it was not asked for.
     """
 
     step: int
@@ -68,6 +70,8 @@ class Run:
     skip_rows: str | None
     log_every: int
     max_steps: int | None
+    batch_tokens: int | None = None
+    into: str | None = None
 
 
 @command("rows", schema=RowsOptions, directory="run_dir")
@@ -97,6 +101,8 @@ def read_run(directory: Path) -> Run:
             skip_rows=options.get("skip_rows"),
             log_every=trainer["log_every"],
             max_steps=trainer["max_steps"],
+            batch_tokens=options["objective"].get("batch_tokens"),
+            into=options["objective"].get("target_language"),
         )
     except (OmegaConfBaseException, YAMLError, KeyError, TypeError, OSError) as error:
         raise InputError(
@@ -128,7 +134,13 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
         raise InputError(f"ranks must be at least 1, but is {ranks}.")
     micro_batch_size = entry.micro_batch_size or stage.micro_batch_size
     check_ranks([replace(stage, micro_batch_size=micro_batch_size)], ranks)
-    mixture = open_mixture(stage.data, skip=run.skip_rows, sampling_exponent=stage.sampling_exponent)
+    mixture = open_mixture(
+        stage.data,
+        skip=run.skip_rows,
+        sampling_exponent=stage.sampling_exponent,
+        batch_tokens=run.batch_tokens,
+        into=run.into,
+    )
     _require_unchanged(run.directory, mixture)
     picked = mixture.pick(run.seed, first_sample, stage.global_batch_size)
     used = mixture.used(picked)
@@ -149,7 +161,7 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
                 row=row,
                 visit=int(picked.visits[place]),
                 weight=int(used[place]),
-                documents=_documents(source.reader.manifest.sources, source.reader.documents(row).tolist()),
+                documents=_documents(source, row),
                 text=texts[place],
             )
         )
@@ -176,16 +188,20 @@ def _require_unchanged(directory: Path, mixture: Mixture) -> None:
         return
     read = set(json.loads(path.read_text(encoding="utf-8"))["inputs"].values())
     for source in mixture.sources:
-        if source.reader.content_hash not in read:
+        if source.reader.manifest.content_hash not in read:
             raise InputError(
                 f"the shards in '{source.directory}' must be those that the run in '{directory}' read, but their "
                 "content hash is another: they were rebuilt since, and its rows are gone."
             )
 
 
-def _documents(sources: Sequence[dict[str, Any]], keys: Sequence[int]) -> list[dict[str, str | int]]:
+def _documents(source: Source, row: int) -> list[dict[str, str | int]]:
+    """Where the pieces of a row are from; of pairs, their numbers in the shards."""
+    if isinstance(source.reader, PairBatches):
+        return [{"file": str(source.directory), "offset": pair} for pair in source.reader.pairs_of(row).tolist()]
+    sources = source.reader.manifest.sources
     found: list[dict[str, str | int]] = []
-    for key in keys:
+    for key in source.reader.documents(row).tolist():
         file, offset = split_document_key(key)
         found.append({"file": sources[file]["name"] if file < len(sources) else f"file {file}", "offset": offset})
     return found
@@ -196,6 +212,19 @@ def _texts(mixture: Mixture, picked: Picked) -> list[list[str] | None]:
     tokenizer = load_tokenizer(mixture.sources[0].directory)
     rows = mixture.read(picked)
     texts: list[list[str] | None] = []
+    if isinstance(rows, PairsOfRows):
+        pairs = rows.pairs
+        sides = [
+            tokenizer.decode_batch(
+                [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])], skip_special_tokens=True
+            )
+            for ids, lengths in (
+                (pairs.source_ids, pairs.source_lengths),
+                (pairs.target_ids, pairs.target_lengths),
+            )
+        ]
+        said = [f"{source} => {target}" for source, target in zip(*sides, strict=True)]
+        return [[said[i] for i in np.flatnonzero(rows.row == row)] for row in range(len(picked.rows))]
     for ids, segments in zip(rows.input_ids, rows.segments, strict=True):
         pieces = [ids[segments == piece].tolist() for piece in range(1, int(np.max(segments, initial=0)) + 1)]
         texts.append(tokenizer.decode_batch(pieces, skip_special_tokens=True))

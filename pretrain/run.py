@@ -19,11 +19,10 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from conf.errors import InputError
-from conf.files import atomic_write_bytes, directory_lock, sha256_file
+from conf.files import atomic_write_bytes, sha256_file
 from conf.provenance import write_provenance
 from pretrain import dry_run, preflight, stage_data
 from pretrain.beginning import Beginning, begin
-from pretrain.budget import Progress
 from pretrain.callbacks.checkpointing import Checkpointing
 from pretrain.callbacks.gradient_noise import GradientNoise
 from pretrain.callbacks.metrics import Metrics, MetricsFile
@@ -38,10 +37,12 @@ from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, threads_of_a_rank
 from pretrain.engine import TrainingEngine
 from pretrain.loss_sums import LossSums
+from pretrain.models.config import ConvSeq2SeqConfig
 from pretrain.options import TrainerOptions
 from pretrain.peak_flops import Precision, device_peak
 from pretrain.ranks import Ranks
 from pretrain.resuming import flatten
+from pretrain.run_directory import only_writer
 from pretrain.spikes import SpikeRule
 from pretrain.stage_data import OpenStage, StageData
 from pretrain.stages import StagePlan, check_ranks
@@ -85,11 +86,11 @@ def _identity(config: DictConfig) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _as_only_writer(group: Group, run_dir: Path) -> Iterator[None]:
-    """Hold the lock of the run directory on rank 0; every rank raises if it is taken."""
+    """Hold the run directory on rank 0; every rank raises if it is taken or no run's."""
     with contextlib.ExitStack() as stack:
 
         def lock() -> None:
-            stack.enter_context(directory_lock(run_dir))
+            stack.enter_context(only_writer(run_dir))
 
         group.from_main(lock)
         yield
@@ -106,6 +107,11 @@ def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePla
             if group.ranks.is_main:
                 dry_run.report(_dry_run(config, options, data, pieces, group))
             return "finished"
+        if pieces.deepspeed.stage == 3 and getattr(data[0].objective, "reads_whole_weights", False):
+            raise InputError(
+                "this objective translates in the middle of a step, which needs whole weights on every rank, but "
+                "deepspeed=zero3 splits them: choose deepspeed=zero2."
+            )
         engine = TrainingEngine(
             pieces.model,
             data[0].objective.loss,
@@ -200,17 +206,21 @@ def _build(config: DictConfig, options: TrainerOptions, data: Sequence[StageData
             f"trainer.keep_best={options.keep_best} needs held-out rows, but the shards in '{data[0].directory}' have "
             "none: make them with job.held_out_share, or set trainer.keep_best=0"
         )
+    if options.keep_best_by != "loss" and not all(stage.is_scored for stage in data):
+        raise InputError(
+            f"trainer.keep_best_by={options.keep_best_by} needs objective=translation, held-out pairs and "
+            "objective.scored_sentences above 0; set it to loss, or give them"
+        )
     architecture = hydra.utils.instantiate(config.model, _convert_="all")
     _require_positions(data, architecture)
+    schedule = hydra.utils.instantiate(config.schedule, _convert_="all")
+    schedule(options.budget.total, 1.0, options.budget.total)  # impossible options fail here and not after hours
     manifest, plain = data[0].manifest, _identity(config)
     torch.manual_seed(config.seed)
     model = data[0].objective.build_model(architecture, manifest.vocab_size)
     data_hash = stage_data.content_hash(data)
-    beginning = begin(plain, model, architecture, manifest, data_hash, data[0].directory, group)
+    beginning = begin(plain, model, architecture, manifest, data_hash, data[0].directory, group, options.budget)
     make = hydra.utils.instantiate(config.optimizer, _convert_="all")
-    schedule = hydra.utils.instantiate(config.schedule, _convert_="all")
-    total = options.budget.total
-    schedule(total, 1.0, total)  # impossible options fail here and not after hours
     spikes = None
     if options.skip_sigmas is not None:
         spikes = SpikeRule(options.skip_sigmas, recent=beginning.state.recent_norms if beginning.state else ())
@@ -306,15 +316,7 @@ def _counts(beginning: Beginning) -> dict[str, Any]:
     state = beginning.state
     if state is None:
         return {}
-    progress = Progress(
-        step=state.step,
-        skipped=state.skipped,
-        samples=state.samples,
-        tokens=state.tokens,
-        skipped_tokens=state.skipped_tokens,
-        consumed=dict(state.consumed),
-    )
-    return {"progress": progress, "clock": Clock(earlier=state.elapsed)}
+    return {"progress": state.progress, "clock": Clock(earlier=state.elapsed)}
 
 
 def _require_positions(data: Sequence[StageData], architecture: Any) -> None:
@@ -354,7 +356,6 @@ def _wandb_id(beginning: Beginning) -> str | None:
 def _write_head(config: DictConfig, run_dir: Path, data: Sequence[StageData]) -> None:
     """Write what makes the run directory stand alone: tokenizer, resolved options, provenance."""
     manifest = data[0].manifest
-    atomic_write_bytes(run_dir / "tokenizer.json", (data[0].directory / "tokenizer.json").read_bytes())
     shards = {
         ("shards" if len(stage.train.sources) == len(data) == 1 else f"shards {source.directory}"): str(
             source.reader.manifest.content_hash
@@ -362,7 +363,9 @@ def _write_head(config: DictConfig, run_dir: Path, data: Sequence[StageData]) ->
         for stage in data
         for source in stage.train.sources
     }
+    # The options come first: by them a run that is killed here is known to be one.
     write_provenance(run_dir, config, shards | {"tokenizer": manifest.tokenizer_hash}, {"seed": config.seed})
+    atomic_write_bytes(run_dir / "tokenizer.json", (data[0].directory / "tokenizer.json").read_bytes())
 
 
 def _announce(trainer: Trainer, pieces: _Pieces, data: Sequence[StageData]) -> None:
@@ -381,3 +384,10 @@ def _announce(trainer: Trainer, pieces: _Pieces, data: Sequence[StageData]) -> N
             for stage in data
         ),
     )
+    if pieces.beginning.saved_step < 0 and (
+        skips := stage_data.skips_ahead(data, trainer.progress, trainer.budget, trainer.seed)
+    ):
+        logger.log(logging.WARNING if skips.startswith("none") else logging.INFO, skips)
+    if isinstance(pieces.architecture, ConvSeq2SeqConfig):
+        fields = pieces.architecture.receptive_fields
+        logger.info("convolutions see %d tokens of the source and %d of the target", *fields)

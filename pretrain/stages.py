@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf.checks import suggestion
+from conf.checks import as_yaml, suggestion
 from conf.errors import InputError
 
 Data = str | list[str] | dict[str, float]
@@ -33,7 +33,7 @@ class StagePlan:
 
 def plan(
     stages: Mapping[str, Mapping[str, Any]] | None,
-    data: Data,
+    data: Data | None,
     global_batch_size: int,
     micro_batch_size: int,
     sampling_exponent: float | None = None,
@@ -41,34 +41,40 @@ def plan(
     """Return the stages that the option `stages` describes, by name and in their order; null means one stage. What an
     entry leaves out is taken from the options of the whole run.
 
-    Raises InputError naming the stage for an unknown key, a number out of its range, or shares that do not add up to 1.
+    Raises InputError naming the stage for an unknown key, a number out of its range, no data, or shares that do not
+    add up to 1.
     """
     if stages is None:
+        if data is None:
+            raise InputError("option 'data' must be given: add data=SHARDS to the command line")
         return [StagePlan(0, "", 1.0, data, global_batch_size, micro_batch_size, sampling_exponent)]
     if not isinstance(stages, Mapping) or not stages:
-        raise InputError(f"stages must be null or name -> mapping with {', '.join(_KEYS)}, but is {stages!r}.")
+        raise InputError(f"stages must be null or name -> mapping with {', '.join(_KEYS)}, but is {as_yaml(stages)}.")
     made: list[StagePlan] = []
     end = 0.0
     for number, (name, entry) in enumerate(stages.items()):
         if not isinstance(entry, Mapping):
-            raise InputError(f"stages.{name} must be a mapping with {', '.join(_KEYS)}, but is {entry!r}.")
+            raise InputError(f"stages.{name} must be a mapping with {', '.join(_KEYS)}, but is {as_yaml(entry)}.")
         for key in entry:
             if key not in _KEYS:
                 raise InputError(f"stages.{name} has no option '{key}': {suggestion(str(key), _KEYS)}")
         share = entry.get("share")
         if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
-            raise InputError(f"stages.{name}.share must be a share of the budget in (0, 1], but is {share!r}.")
+            raise InputError(f"stages.{name}.share must be a share of the budget in (0, 1], but is {as_yaml(share)}.")
         sizes = {"global_batch_size": global_batch_size, "micro_batch_size": micro_batch_size}
         for size in sizes:
             value = entry.get(size, sizes[size])
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"stages.{name}.{size} must be a whole number above 0, but is {value!r}.")
+                raise InputError(f"stages.{name}.{size} must be a whole number above 0, but is {as_yaml(value)}.")
             sizes[size] = value
+        own_data = entry.get("data", data)
+        if own_data is None:
+            raise InputError(f"stages.{name} has no data: give stages.{name}.data, or data for all stages without any.")
         exponent = entry.get("sampling_exponent", sampling_exponent)
         if exponent is not None and (not isinstance(exponent, int | float) or isinstance(exponent, bool)):
-            raise InputError(f"stages.{name}.sampling_exponent must be a number or null, but is {exponent!r}.")
+            raise InputError(f"stages.{name}.sampling_exponent must be a number or null, but is {as_yaml(exponent)}.")
         end += share
-        made.append(StagePlan(number, str(name), end, entry.get("data", data), **sizes, sampling_exponent=exponent))
+        made.append(StagePlan(number, str(name), end, own_data, **sizes, sampling_exponent=exponent))
     if abs(end - 1.0) > 1e-6:
         raise InputError(f"the shares of the stages must add up to 1, but add up to {end:g}.")
     return made

@@ -18,7 +18,7 @@ from pretrain.callbacks.throughput import Clock
 from pretrain.data.counter import derive_key
 from pretrain.data.loader import Layout, Loader
 from pretrain.distributed import Group
-from pretrain.engine import TrainingEngine
+from pretrain.engine import StepOutcome, TrainingEngine
 from pretrain.loss_sums import LossSums
 from pretrain.objectives import MicroBatch
 from pretrain.options import TrainerOptions
@@ -27,6 +27,7 @@ from pretrain.stages import StagePlan, stage_at
 
 logger = logging.getLogger(__name__)
 
+NO_TARGETS = "none of its rows has a target (rows of skip_rows have none)"
 Ending = Literal["finished", "out of time", "preempted"]
 
 
@@ -48,8 +49,9 @@ class StepResult:
 class Stage:
     """A stage in use: its plan, its batches' split over ranks, its loader, and the key under which rows are counted.
 
-    `validation` makes this rank's share of the held-out batches anew at each call; None where there are none.
-    `flops_per_token` are those of forward and backward pass, for the MFU.
+    `validation` makes this rank's share of the held-out batches anew at each call; None where there are none. `scores`
+    measures a model by other figures than losses on held-out data, a collective call that says now and then that it
+    goes on; None where there are none. `flops_per_token` are those of forward and backward pass, for the MFU.
     """
 
     plan: StagePlan
@@ -58,6 +60,7 @@ class Stage:
     data_key: str
     validation: Callable[[], Iterator[MicroBatch[Any]]] | None = None
     flops_per_token: float = 0.0
+    scores: Callable[[TrainingEngine, Group, Callable[[], None]], dict[str, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ class Trainer:
 
     `schedule` is asked with the budget's position before an update, its size, and the total (see `optim.schedules`).
 
-    `validation` is the step and the main loss of the last validation; `spikes` the rule that skips steps, if there is
+    `validation` is the step of the last validation, and the figure by which a checkpoint is among the best (lower is
+    better: the main loss, or a score times -1); `spikes` the rule that skips steps, if there is
     one; `peak_flops` (of all ranks) what an MFU is a share of; `losses` are those of the steps since the last log line.
     """
 
@@ -169,6 +173,7 @@ class Trainer:
     def fit(self) -> Ending:
         """Train to the end of the budget, or until the ranks agree to stop."""
         self._tell("on_start")
+        first_step = self.progress.step
         ending: Ending = "finished"
         with contextlib.ExitStack() as open_loader:
             batches = self._enter(self._stage_now(), open_loader)
@@ -185,6 +190,9 @@ class Trainer:
                 if self.is_finished:  # of a budget in hours, which the agreement has just told
                     break
                 self._tell("on_step", self._step(micro_batches, agreed))
+        if ending == "out of time" and self.group.ranks.is_main:
+            steps = self.progress.step, self.progress.step - first_step
+            logger.info(self.budget.sentence_of_the_end(self.options.max_seconds or 0.0, self.seconds, *steps))
         self._tell("on_end", ending)
         return ending
 
@@ -232,12 +240,15 @@ class Trainer:
             self.budget.size_of_step(agreed.tokens, progress, self.seconds),
             self.budget.total,
         )
-        outcome = self.engine.train_step(
-            [micro_batch.batch for micro_batch in micro_batches],
-            counts=agreed.counts,
-            rate_factor=factor,
-            seeds=self._dropout_seeds(len(micro_batches)),
-        )
+        if any(agreed.counts.values()):
+            outcome = self.engine.train_step(
+                [micro_batch.batch for micro_batch in micro_batches],
+                counts=agreed.counts,
+                rate_factor=factor,
+                seeds=self._dropout_seeds(len(micro_batches)),
+            )
+        else:  # an update would still decay weights and move by old momentum
+            outcome = StepOutcome({}, NO_TARGETS)
         first = self.first_sample
         progress.step += 1
         progress.samples += layout.global_batch_size
@@ -257,10 +268,16 @@ class Trainer:
         if self.group.ranks.is_main:
             logger.warning("step %d was skipped: %s", self.progress.step, reason)
         if self._skips_in_a_row >= self.options.max_skips_in_a_row:
+            way_out = (
+                "shorten the list of skip_rows, or raise trainer.max_skips_in_a_row"
+                if reason == NO_TARGETS
+                else "lower optimizer.lr or lengthen the warm-up, and start again from the last checkpoint or in "
+                "another run_dir (trainer.max_skips_in_a_row are borne; trainer.find_nonfinite=true names the module "
+                "of a NaN)"
+            )
             raise InputError(
-                f"the last {self._skips_in_a_row} steps were all skipped (step {self.progress.step}: {reason}): lower "
-                "optimizer.lr or lengthen the warm-up, and start again from the last checkpoint or in another run_dir "
-                "(trainer.max_skips_in_a_row are borne; trainer.find_nonfinite=true names the module of a NaN)"
+                f"the last {self._skips_in_a_row} steps were all skipped (step {self.progress.step}: {reason}): "
+                f"{way_out}"
             )
 
     def _dropout_seeds(self, count: int) -> list[int]:

@@ -1,6 +1,10 @@
-"""The losses on held-out rows: a fixed number of rows, with masks that never change. Must not import deepspeed."""
+"""The losses on held-out rows: a fixed number of rows, with masks that never change; and what scores a stage has.
+
+Must not import deepspeed.
+"""
 
 import logging
+from functools import partial
 
 import torch
 
@@ -45,11 +49,17 @@ class Validation(Callback):
                 for name in names:
                     counts[name] += micro_batch.counts[name]
             totals = trainer.group.sum([*sums.tolist(), *counts.values()])
+            scores: dict[str, float] = {}
+            if trainer.stage.scores is not None:
+                go_on = partial(trainer.in_phase, "translating held-out sentences")
+                scores = trainer.stage.scores(trainer.engine, trainer.group, go_on)
         means = {name: totals[i] / max(totals[i + len(names)], 1.0) for i, name in enumerate(names)}
         main = names[0]
-        trainer.validation = (step, means[main])
+        by = trainer.options.keep_best_by
+        trainer.validation = (step, means[main] if by == "loss" else -scores[by])
         if self._file is not None:
             values = {"validation_loss" if name == main else f"validation_{name}": loss for name, loss in means.items()}
+            values |= {f"validation_{name}": score for name, score in scores.items()}
             self._file.write(step, values)
-            said = ", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in values.items())
+            said = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in values.items())
             logger.info("step %d: %s", step, said)

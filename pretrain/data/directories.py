@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conf.checks import as_yaml
 from conf.errors import InputError
 
 Data = str | Sequence[str] | Mapping[str, float]
@@ -23,7 +24,7 @@ def directories_of(data: Data) -> list[str]:
     if not isinstance(data, Mapping | Sequence) or not data or not all(isinstance(name, str) for name in data):
         raise InputError(
             f"data must be a shard directory, or several with their weights such as {{shards/a: 0.7, shards/b: 0.3}} "
-            f"or without as in [shards/a, shards/b], but is {data!r}."
+            f"or without as in [shards/a, shards/b], but is {as_yaml(data)}."
         )
     for name in data:
         if list(data).count(name) > 1:
@@ -54,6 +55,11 @@ def weights_of(data: Data, sizes: Sequence[int], sampling_exponent: float | None
             f"sampling_exponent must be between 0 (all directories equally often) and 1 (all rows), but is "
             f"{sampling_exponent}."
         )
+    if sampling_exponent is not None and len(sizes) == 1:
+        raise InputError(
+            f"sampling_exponent={sampling_exponent:g} mixes several directories, but data names one, "
+            f"'{directories_of(data)[0]}': set it to null, or give it in the stages that mix (stages.NAME)."
+        )
     if not isinstance(data, Mapping):
         return sampling_weights(sizes, 1.0 if sampling_exponent is None else sampling_exponent)
     if sampling_exponent is not None:
@@ -63,7 +69,7 @@ def weights_of(data: Data, sizes: Sequence[int], sampling_exponent: float | None
         )
     for directory, weight in data.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-            raise InputError(f"the weight of '{directory}' in data must be a number above 0, but is {weight!r}.")
+            raise InputError(f"the weight of '{directory}' in data must be a number above 0, but is {as_yaml(weight)}.")
     return [float(weight) for weight in data.values()]
 
 
@@ -110,6 +116,6 @@ def _checked(languages: Any) -> Languages:
     if not isinstance(languages, Mapping) or not languages or not all(map(is_value, languages.values())):
         raise InputError(
             f"languages must be null, or give each language its shard directory, or a list of them, such as "
-            f"{{en: shards/en, de: shards/de}}, but is {languages!r}."
+            f"{{en: shards/en, de: shards/de}}, but is {as_yaml(languages)}."
         )
     return languages

@@ -1,6 +1,7 @@
 """What a run reads: one shard directory, or several that are mixed by weight, as numbered rows in the run's order.
 
-The order itself is `pretrain.data.order`'s. Must not import torch, an objective or the loader.
+A row is a packed one, or of pairs of sentences a batch (`pair_batches.py`). The order is `pretrain.data.order`'s.
+Must not import torch, an objective or the loader.
 """
 
 import hashlib
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 
 from conf.errors import InputError
 from pipeline.manifest import Split
+from pipeline.pair_shards import PairReader
 from pipeline.shards import Manifest, Rows, ShardReader, ShardRows
 from pretrain.data.counter import UInt64Array, derive_key, hash_coordinates
 from pretrain.data.directories import Data, directories_of, weights_of
 from pretrain.data.order import BLOCK, Int64Array, apportion, permute, rows_of_samples, samples_of_mixture
+from pretrain.data.pair_batches import PairBatches, PairsOfRows, joined
 from pretrain.data.skip_list import read_skip_list, rows_to_skip
 
 _PARTNER = derive_key("partner")
@@ -41,15 +44,16 @@ class Source:
 
     directory: Path
     weight: float
-    reader: ShardRows
+    reader: ShardRows | PairBatches
     skipped_rows: frozenset[int] = frozenset()
     split: Split = "train"
     language: int | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Source"], tuple[Any, ...]]:
         """Return how to make the same source in another process."""
+        rule = (self.reader.max_tokens, self.reader.swapped) if isinstance(self.reader, PairBatches) else None
         known = (self.directory, self.weight, self.reader.manifest, self.skipped_rows, self.split, self.language)
-        return _reopened, known
+        return _reopened, (*known, rule)
 
     def is_skipped(self, rows: Int64Array) -> NDArray[np.bool_]:
         """Return which of `rows` [R] are on the skip list."""
@@ -59,9 +63,16 @@ class Source:
 
 
 def _reopened(
-    directory: Path, weight: float, manifest: Manifest, skipped: frozenset[int], split: Split, language: int | None
+    directory: Path,
+    weight: float,
+    manifest: Manifest,
+    skipped: frozenset[int],
+    split: Split,
+    language: int | None,
+    rule: tuple[int, bool] | None,
 ) -> Source:
-    return Source(directory, weight, ShardRows(directory, manifest, split), skipped, split, language)
+    reader = ShardRows(directory, manifest, split) if rule is None else PairBatches(directory, manifest, split, *rule)
+    return Source(directory, weight, reader, skipped, split, language)
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,18 @@ class Mixture:
         """The manifest of one of the sources, for what is alike in all: tokenizer, vocabulary, row length."""
         return self.sources[0].reader.manifest
 
+    @property
+    def direction(self) -> tuple[str, str] | None:
+        """The languages of the sources and of the targets, alike in all; None for rows that are no pairs."""
+        reader = self.sources[0].reader
+        return reader.direction if isinstance(reader, PairBatches) else None
+
+    @property
+    def tokens_per_row(self) -> int:
+        """The tokens of a full row: its places, or of pairs the budget of a batch."""
+        reader = self.sources[0].reader
+        return reader.max_tokens if isinstance(reader, PairBatches) else reader.row_length
+
     def pick(self, seed: int, first_sample: int, count: int) -> Picked:
         """Return the rows of the samples first_sample ... first_sample + count - 1 of a run.
 
@@ -145,16 +168,19 @@ class Mixture:
 
     def read(
         self, picked: Picked, columns: Sequence[str] = (), watch: Callable[[int], None] = lambda source: None
-    ) -> Rows:
+    ) -> Rows | PairsOfRows:
         """Return the rows of `picked` [R], in its order, with their languages if these are named.
 
         `watch` is told the number of a source before it is read.
         """
         rows = self._read(picked, columns, watch)
-        return rows if self._languages is None else replace(rows, language=self._languages[picked.source])
+        if self._languages is None or isinstance(rows, PairsOfRows):
+            return rows
+        return replace(rows, language=self._languages[picked.source])
 
-    def _read(self, picked: Picked, columns: Sequence[str], watch: Callable[[int], None]) -> Rows:
-        parts, places = [], []
+    def _read(self, picked: Picked, columns: Sequence[str], watch: Callable[[int], None]) -> Rows | PairsOfRows:
+        parts: list[Rows | PairsOfRows] = []
+        places = []
         for number in np.unique(picked.source).tolist():
             watch(number)
             mine = np.flatnonzero(picked.source == number)
@@ -162,6 +188,9 @@ class Mixture:
             places.append(mine)
         if len(parts) == 1:
             return parts[0]
+        pairs = [part for part in parts if isinstance(part, PairsOfRows)]
+        if pairs:
+            return joined(pairs, places)
         back = np.argsort(np.concatenate(places))
 
         def merged(name: str) -> Any:
@@ -177,6 +206,14 @@ class Mixture:
             if source.skipped_rows:
                 used[picked.source == number] = ~source.is_skipped(picked.rows[picked.source == number])
         return used
+
+    def skipped_visits(self, seed: int, first_sample: int, count: int) -> int:
+        """Return how many of the samples first_sample ... first_sample + count - 1 of a run are on the skip list."""
+        if not any(source.skipped_rows for source in self.sources):
+            return 0
+        starts = range(first_sample, first_sample + count, BLOCK)
+        parts = (self.pick(seed, start, min(BLOCK, first_sample + count - start)) for start in starts)
+        return sum(int((~self.used(part)).sum()) for part in parts)
 
     def row_keys(self, picked: Picked, *purpose: int | str, visits: bool) -> UInt64Array:
         """Return the key of all random choices about each row, uint64 [R]: of `purpose`, the directory's content hash,
@@ -260,25 +297,30 @@ def open_mixture(
     *,
     sampling_exponent: float | None = None,
     languages: Mapping[str, int] | None = None,
+    batch_tokens: int | None = None,
+    into: str | None = None,
 ) -> Mixture:
     """Open the shard directories of the option `data` for reading; `skip` is the file of the option `skip_rows`.
 
     Where `data` gives no weights they follow from the training rows of each and the `sampling_exponent`, for every
     split. With `languages` (directory -> number, `directories.languages_of`) rows know the number of their language.
+    With `batch_tokens` the shards hold pairs of sentences, and a row is a batch of them (`pair_batches.py`); those from
+    the language `into` are read with their sides swapped.
 
     Checksums are not verified here (`pipeline.shards.verify` does that). The skip list names training rows, so other
     splits are read without it. Outside the training split a directory without rows is left out, even if none is left.
 
     Raises:
         InputError: a directory that is not whole, that has no training rows, that holds the same rows as another, or
-            whose tokenizer, vocabulary or row length is not the others'; a weight or a line of the skip list that
+            that holds no rows of the kind that is read, whose tokenizer, vocabulary or row length is not the others'; a
+            weight or a line of the skip list that
             cannot be.
     """
     names = directories_of(data)
     directories = [Path(name) for name in names]
-    readers = [ShardReader(directory, split, verify=False) for directory in directories]
+    readers = [_opened(directory, split, batch_tokens, into) for directory in directories]
     for place, (directory, reader) in enumerate(zip(directories, readers, strict=True)):
-        _require_alike(directories[0], readers[0].manifest, directory, reader.manifest)
+        _require_alike(directories[0], readers[0], directory, reader)
         for other, before in zip(directories[:place], readers[:place], strict=True):
             if before.content_hash == reader.content_hash:
                 raise InputError(
@@ -303,10 +345,32 @@ def open_mixture(
     return Mixture([source for source in sources if len(source.reader)])
 
 
-def _require_alike(first: Path, expected: Manifest, directory: Path, found: Manifest) -> None:
+def _opened(directory: Path, split: Split, batch_tokens: int | None, into: str | None) -> ShardRows | PairBatches:
+    """A split of a directory, whose files are there. Raises InputError for rows of another kind than asked for."""
+    if batch_tokens is None:
+        return ShardReader(directory, split, verify=False)
+    manifest = PairReader(directory, split, verify=False).manifest
+    if into is not None and into not in manifest.languages.values():
+        raise InputError(
+            f"the pairs in '{directory}' must have a side in objective.target_language={into}, but are of "
+            f"{manifest.languages['source']} and {manifest.languages['target']}."
+        )
+    return PairBatches(directory, manifest, split, batch_tokens, into == manifest.languages["source"])
+
+
+def _require_alike(
+    first: Path, expected: ShardRows | PairBatches, directory: Path, found: ShardRows | PairBatches
+) -> None:
     for name, words in _ALIKE.items():
-        if getattr(expected, name) != getattr(found, name):
+        one, other = getattr(expected.manifest, name), getattr(found.manifest, name)
+        if one != other:
             raise InputError(
-                f"shards that are mixed must have the same {words}, but '{first}' has {getattr(expected, name)} and "
-                f"'{directory}' has {getattr(found, name)}: build them with the same tokenizer and job options."
+                f"shards that are mixed must have the same {words}, but '{first}' has {one} and '{directory}' has "
+                f"{other}: build them with the same tokenizer and job options."
             )
+    if isinstance(expected, PairBatches) and isinstance(found, PairBatches) and expected.direction != found.direction:
+        raise InputError(
+            f"pairs that are mixed must have one direction, but those in '{first}' go from "
+            f"{' to '.join(expected.direction)} and those in '{directory}' from {' to '.join(found.direction)}: set "
+            "objective.target_language."
+        )

@@ -1,7 +1,8 @@
 """The skip list: rows that a run must not learn from, named by hand after a look at `python -m pretrain.rows`.
 
-A file of lines {"data": <shard directory or its content hash>, "row": <number of a training row>}; other keys are left
-alone, so that the lines which the command prints can be used as they are. A skipped row keeps its place in its batch
+A file of lines {"data": <shard directory or its content hash>, "row": <number of a training row>}, with
+"content_hash" too if the directory may move; other keys are left alone, so that the lines which the command prints can
+be used as they are. A skipped row keeps its place in its batch
 with weight 0: nothing else moves. Must not import torch or read a shard.
 """
 
@@ -21,10 +22,14 @@ class SkippedRow:
     line: int
     data: str
     row: int
+    content_hash: str | None = None
 
     def names(self, directory: Path, content_hash: str) -> bool:
-        """Whether the line means this shard directory."""
-        return self.data == content_hash or Path(self.data).resolve() == directory.resolve()
+        """Whether the line means this shard directory: by what `data` says, or, where that path is gone (the shards
+        have moved), by the hash that stands beside it."""
+        if self.data == content_hash or Path(self.data).resolve() == directory.resolve():
+            return True
+        return self.content_hash == content_hash and not Path(self.data).exists()
 
     def refuse(self, expected: str, found: str) -> InputError:
         """Return the error that says what is wrong with the line."""
@@ -57,7 +62,8 @@ def _parse(path: Path, number: int, line: str) -> SkippedRow:
             f"'{path}', line {number}: expected an object with \"data\", a shard directory or its content hash, and "
             f'"row", a row number from 0 on, but found {line.strip()[:80]!r}.'
         )
-    return SkippedRow(path, number, data, row)
+    content_hash = record.get("content_hash")
+    return SkippedRow(path, number, data, row, content_hash if isinstance(content_hash, str) else None)
 
 
 def rows_to_skip(skips: Iterable[SkippedRow], directory: Path, content_hash: str, num_rows: int) -> frozenset[int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from conf.errors import InputError
 from pretrain.models.attention import Kernel, check_dropout
+from pretrain.models.conv_config import ConvSeq2SeqConfig
+from pretrain.models.languages import check_languages, language_id
 
 # What shapes no tensor, but without which weights mean something else.
 _OF_THE_WEIGHTS = ("num_heads", "norm", "activation", "positions")
@@ -29,6 +32,7 @@ def adopted_differences(before: Mapping[str, Any], now: Mapping[str, Any], where
     Raises InputError for a field with which they would mean nothing, though their shapes agree.
     """
     notes = []
+    before, now = (json.loads(json.dumps(fields)) for fields in (before, now))  # a file has lists, a model tuples
     for name in sorted(before.keys() & now.keys() - _FREE):
         if before[name] == now[name]:
             continue
@@ -216,23 +220,11 @@ class Seq2SeqConfig:
             raise InputError(
                 f"model.positions=sinusoidal needs an even model.hidden_size, but it is {self.hidden_size}"
             )
-        if len(set(self.languages)) != len(self.languages):
-            raise InputError(f"model.languages must be distinct names, but is {list(self.languages)}")
+        check_languages(self.languages)
 
     def language_id(self, name: str | None, side: str) -> int | None:
-        """The id of a language by its name; None for a model without languages, which takes no name.
-
-        Raises InputError, naming the option `side` that gave the name, for one that the model does not know.
-        """
-        if not self.languages:
-            if name is None:
-                return None
-            raise InputError(f"{side} is '{name}', but the model has no language embeddings; leave it away")
-        if name not in self.languages:
-            known = ", ".join(self.languages)
-            found = "is not given" if name is None else f"is '{name}'"
-            raise InputError(f"{side} must be one of the model's languages ({known}), but {found}")
-        return self.languages.index(name)
+        """The id of a language by its name (`languages.language_id`)."""
+        return language_id(self.languages, name, side)
 
     @property
     def output_dropout(self) -> float:
@@ -252,7 +244,9 @@ class Seq2SeqConfig:
         return "bart" if self.norm == "post" else "mbart"
 
 
-ModelConfig = EncoderConfig | Seq2SeqConfig
+TransformerConfig = EncoderConfig | Seq2SeqConfig
+EncoderDecoderConfig = Seq2SeqConfig | ConvSeq2SeqConfig
+ModelConfig = EncoderConfig | Seq2SeqConfig | ConvSeq2SeqConfig
 
 
 def config_from_fields(fields: Mapping[str, Any]) -> ModelConfig:
@@ -260,11 +254,13 @@ def config_from_fields(fields: Mapping[str, Any]) -> ModelConfig:
 
     Raises TypeError for a field that the kind of model does not have, or lacks.
     """
+    if "decoder_layers" in fields:
+        return ConvSeq2SeqConfig(**fields)
     return Seq2SeqConfig(**fields) if "num_decoder_layers" in fields else EncoderConfig(**fields)
 
 
 def _check_options(
-    config: ModelConfig,
+    config: TransformerConfig,
     counts: Sequence[str],
     positions: tuple[str, ...],
     dropouts: Sequence[str],

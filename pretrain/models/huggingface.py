@@ -24,6 +24,8 @@ from conf.files import atomic_write_bytes, atomic_write_text, fsync_directory
 from pipeline.tokenizer import load_tokenizer, save_tokenizer, special_ids
 from pretrain.data.batching import from_rows
 from pretrain.models.attention import AttentionLayout
+from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
+from pretrain.models.encoder_decoder import EncoderDecoder
 from pretrain.models.huggingface_config import check_exportable, config_from_huggingface, config_to_huggingface
 from pretrain.models.huggingface_names import from_huggingface, has_sentence_head, to_huggingface
 from pretrain.models.huggingface_roberta import roberta_as_bert
@@ -57,7 +59,7 @@ class Direction:
         Raises InputError for a language that the model does not know or has no use for, and for one that it needs.
         """
         named = (("source_language", self.source), ("target_language", self.target))
-        if isinstance(model, Seq2SeqModel):
+        if isinstance(model, EncoderDecoder):
             source, target = (model.config.language_id(name, option) for option, name in named)
             return source, target
         for option, name in named:
@@ -79,6 +81,11 @@ def export_folder(
     Raises InputError if no class holds the model, the tokenizer or the direction is not the model's, or `output` is
     taken.
     """
+    if isinstance(model, ConvSeq2SeqModel):
+        raise InputError(
+            "no Hugging Face class holds a convolutional encoder-decoder (model=conv_s2s_...), so it cannot be "
+            "exported; use it from its checkpoint"
+        )
     if isinstance(model, Seq2SeqModel):
         check_seq2seq_exportable(model.config)
     else:

@@ -14,7 +14,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from pretrain.models.config import ModelConfig
+from pretrain.models.config import TransformerConfig
 from pretrain.models.layers import CrossAttention, Mlp, SelfAttention
 
 
@@ -24,7 +24,7 @@ def truncated_normal_(weight: Tensor, deviation: float, generator: torch.Generat
 
 
 @torch.no_grad()
-def initialize(module: nn.Module, config: ModelConfig) -> None:
+def initialize(module: nn.Module, config: TransformerConfig) -> None:
     """Initialise all weights below `module` (one stack of layers) in place, in the order of its modules."""
     deviation = config.initializer_range
     residual_writers = {
@@ -44,7 +44,7 @@ def initialize(module: nn.Module, config: ModelConfig) -> None:
                 child.bias.zero_()
 
 
-def residual_deviation(config: ModelConfig, writers: int) -> float:
+def residual_deviation(config: TransformerConfig, writers: int) -> float:
     """The deviation of weights that write into the residual stream of this form, one of `writers` that do."""
     if config.norm == "post":
         return config.initializer_range

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pretrain.models.config import ModelConfig, Seq2SeqConfig
+from pretrain.models.config import ConvSeq2SeqConfig, EncoderDecoderConfig, ModelConfig
+from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.seq2seq import Seq2SeqModel
 
-LanguageModel = MaskedLanguageModel | Seq2SeqModel
+EncoderDecoderModel = Seq2SeqModel | ConvSeq2SeqModel
+LanguageModel = MaskedLanguageModel | Seq2SeqModel | ConvSeq2SeqModel
 
 
 def make_model(config: ModelConfig, vocab_size: int, sentence_head: bool = False) -> LanguageModel:
@@ -14,6 +16,13 @@ def make_model(config: ModelConfig, vocab_size: int, sentence_head: bool = False
 
     `sentence_head` is that of `MaskedLanguageModel`. Raises InputError as the models do.
     """
-    if isinstance(config, Seq2SeqConfig):
-        return Seq2SeqModel(config, vocab_size)
+    if isinstance(config, EncoderDecoderConfig):
+        return make_encoder_decoder(config, vocab_size)
     return MaskedLanguageModel(config, vocab_size, sentence_head)
+
+
+def make_encoder_decoder(config: EncoderDecoderConfig, vocab_size: int) -> EncoderDecoderModel:
+    """`make_model` for a configuration of an encoder with a decoder."""
+    if isinstance(config, ConvSeq2SeqConfig):
+        return ConvSeq2SeqModel(config, vocab_size)
+    return Seq2SeqModel(config, vocab_size)

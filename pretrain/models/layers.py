@@ -15,12 +15,12 @@ from torch.utils.checkpoint import checkpoint
 
 from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout, attention
-from pretrain.models.config import EncoderConfig, ModelConfig, Seq2SeqConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig, TransformerConfig
 from pretrain.models.dropout import dropout
 from pretrain.models.positions import RotaryAngles, SinusoidalPositions, rotate
 
 
-def layer_norm(config: ModelConfig) -> nn.LayerNorm:
+def layer_norm(config: TransformerConfig) -> nn.LayerNorm:
     """A LayerNorm of the model's width."""
     return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=config.biases)
 
@@ -80,14 +80,23 @@ class Seq2SeqEmbeddings(nn.Module):
         """
         hidden = tokens if self.scale is None else tokens * self.scale
         hidden = hidden + self.position(position_ids).to(hidden.dtype)
-        if self.language is not None:
-            if language_ids is None:
-                raise InputError(
-                    "the model has language embeddings (model.languages), but the batch says no token's language; set "
-                    "model.languages=[] or use data and an objective with languages"
-                )
-            hidden = hidden + self.language(language_ids)
+        hidden = add_language(hidden, self.language, language_ids)
         return dropout(self.norm(hidden), self.dropout, self.training)
+
+
+def add_language(hidden: Tensor, table: nn.Embedding | None, language_ids: Tensor | None) -> Tensor:
+    """[N, size] with the vectors of the languages int64 [N] added, or as it is without a `table`.
+
+    Raises InputError without ids where there is a table.
+    """
+    if table is None:
+        return hidden
+    if language_ids is None:
+        raise InputError(
+            "the model has language embeddings (model.languages), but the batch says no token's language; set "
+            "model.languages=[] or use data and an objective with languages"
+        )
+    return hidden + cast(Tensor, table(language_ids))
 
 
 class SelfAttention(nn.Module):
@@ -96,7 +105,7 @@ class SelfAttention(nn.Module):
     `causal` and `window` say what a token sees (`attention.attention`).
     """
 
-    def __init__(self, config: ModelConfig, causal: bool = False, window: int | None = None) -> None:
+    def __init__(self, config: TransformerConfig, causal: bool = False, window: int | None = None) -> None:
         super().__init__()
         self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=config.biases)
         self.output = nn.Linear(config.hidden_size, config.hidden_size, bias=config.biases)
@@ -152,7 +161,7 @@ class CrossAttention(nn.Module):
 class Mlp(nn.Module):
     """output(gelu(input(x))), or with geglu output(gelu(a) * b) where a, b are the halves of input(x)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.gated = config.activation == "geglu"
         width = config.intermediate_size
@@ -180,7 +189,7 @@ class EncoderLayer(nn.Module):
     """
 
     def __init__(
-        self, config: ModelConfig, *, causal: bool = False, window: int | None = None, normed_input: bool = False
+        self, config: TransformerConfig, *, causal: bool = False, window: int | None = None, normed_input: bool = False
     ) -> None:
         super().__init__()
         self.pre = config.norm == "pre"

@@ -49,7 +49,10 @@ def load_model(path: str | Path) -> LoadedModel[LanguageModel]:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise InputError(f"there is no folder '{folder}'; give a run directory, a checkpoint or a Hugging Face folder")
+        raise InputError(
+            f"there is no folder '{folder}', and names of the hub are not downloaded: give a run directory, a "
+            "checkpoint or a Hugging Face folder"
+        )
     if (folder / STATE).is_file():
         return _load_checkpoint(folder)
     if (folder / "checkpoints").is_dir():
@@ -63,10 +66,16 @@ def load_model(path: str | Path) -> LoadedModel[LanguageModel]:
 
 
 def load_masked_language_model(path: str | Path) -> LoadedModel[MaskedLanguageModel]:
-    """`load_model`, which raises InputError for another kind of model too."""
+    """`load_model`, which raises InputError for another kind of model too, one whose tokens see none after them among
+    them: with a token masked it says nothing of it."""
     loaded = load_model(path)
     if not isinstance(loaded.model, MaskedLanguageModel):
         raise InputError(f"'{path}' holds an encoder-decoder, but a masked language model is needed here")
+    if loaded.model.config.causal:
+        raise InputError(
+            f"'{path}' holds a causal model, but a masked language model is needed here: causal models cannot be "
+            "evaluated or fine-tuned yet"
+        )
     return cast(LoadedModel[MaskedLanguageModel], loaded)
 
 

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from conf.errors import InputError
-from pretrain.models.config import ModelConfig
+from pretrain.models.config import ConvSeq2SeqConfig, ModelConfig
+from pretrain.models.conv_seq2seq import output_deviation, vocabulary_shapes
 from pretrain.models.encoder import padded_vocab_size
 from pretrain.models.initialization import truncated_normal_
 
-# The tensors that have one row a token of the (padded) vocabulary.
+# Tensors with one row a token of the (padded) vocabulary; in most models these two are all there are.
 EMBEDDING, OUTPUT_BIAS = "encoder.embeddings.token.weight", "head.bias"
+_DIRECTION, _GAIN = "head.direction", "head.gain"  # of an output matrix of its own, weight-normalised
 
 
 def resize_weights(
@@ -36,15 +38,20 @@ def resize_weights(
     """
     _check_growth(old_vocab_size, new_vocab_size)
     resized = dict(weights)
-    for name in (EMBEDDING, OUTPUT_BIAS):
+    names = _shapes(config, old_vocab_size)
+    for name in sorted(names):
         if name not in weights:
             raise InputError(f"the weights lack '{name}', so their vocabulary cannot be resized")
-        rows = _grown(name, weights[name], old_vocab_size, new_vocab_size)
-        if name == EMBEDDING:
-            fresh = torch.empty(new_vocab_size - old_vocab_size, rows.shape[1])
-            truncated_normal_(fresh, config.initializer_range, generator)
-            rows[old_vocab_size:new_vocab_size] = fresh
-        resized[name] = rows
+        resized[name] = _grown(name, weights[name], old_vocab_size, new_vocab_size)
+    new = slice(old_vocab_size, new_vocab_size)
+    if not isinstance(config, ConvSeq2SeqConfig):
+        truncated_normal_(resized[EMBEDDING][new], config.initializer_range, generator)
+        return resized
+    for name in sorted(name for name in names if name.endswith("token.weight")):
+        resized[name][new].normal_(0.0, config.initializer_range, generator=generator)
+    if _DIRECTION in names:
+        resized[_DIRECTION][new].normal_(0.0, output_deviation(config), generator=generator)
+        resized[_GAIN][new] = torch.linalg.vector_norm(resized[_DIRECTION][new], dim=1)
     return resized
 
 
@@ -59,8 +66,7 @@ def resize_optimizer_state(
     """
     _check_growth(old_vocab_size, new_vocab_size)
     resized = dict(state)
-    rows = padded_vocab_size(old_vocab_size)
-    shapes = {EMBEDDING: (rows, config.hidden_size), OUTPUT_BIAS: (rows,)}
+    shapes = _shapes(config, old_vocab_size)
     for key, value in state.items():
         parameter = key.partition("/")[2]
         if parameter not in shapes or value.dim() == 0:
@@ -72,6 +78,14 @@ def resize_optimizer_state(
             )
         resized[key] = _grown(key, value, old_vocab_size, new_vocab_size)
     return resized
+
+
+def _shapes(config: ModelConfig, vocab_size: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of all tensors with one row a token, by name."""
+    rows = padded_vocab_size(vocab_size)
+    if isinstance(config, ConvSeq2SeqConfig):
+        return vocabulary_shapes(config, rows)
+    return {EMBEDDING: (rows, config.hidden_size), OUTPUT_BIAS: (rows,)}
 
 
 def _check_growth(old: int, new: int) -> None:

@@ -14,6 +14,7 @@ from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout, Kernel, choose_kernel, prepare_cross_mask, prepare_mask
 from pretrain.models.config import Seq2SeqConfig
 from pretrain.models.encoder import padded_vocab_size
+from pretrain.models.encoder_decoder import EncoderDecoder
 from pretrain.models.initialization import initialize
 from pretrain.models.layers import (
     DecoderLayer,
@@ -24,6 +25,7 @@ from pretrain.models.layers import (
     run_layer,
     working_dtype,
 )
+from pretrain.models.seq2seq_decoder import CachedDecoder
 
 
 class _Stack(nn.Module):
@@ -99,15 +101,14 @@ class OutputBias(nn.Module):
         self.bias = nn.Parameter(torch.zeros(padded_vocab_size))
 
 
-class Seq2SeqModel(nn.Module):
+class Seq2SeqModel(EncoderDecoder):
     """Encoder and decoder with one token embedding, which is the output matrix as well (`config.Seq2SeqConfig`).
-
-    Positions and layouts are given with the tokens, so a decoder's tokens may keep the positions they have elsewhere
-    (MASS predicts a fragment at its original ones) and leave out the tokens between.
 
     Weights are initialised (`initialization.py`) from torch's global generator: seed it before. Raises InputError if
     `vocab_size` is below 1.
     """
+
+    config: Seq2SeqConfig
 
     def __init__(self, config: Seq2SeqConfig, vocab_size: int) -> None:
         super().__init__()
@@ -124,68 +125,6 @@ class Seq2SeqModel(nn.Module):
     def _token(self) -> nn.Embedding:
         assert self.encoder.embeddings.token is not None  # the encoder's side has the table
         return self.encoder.embeddings.token
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
-        decoder_input_ids: Tensor,
-        decoder_position_ids: Tensor,
-        decoder_layout: AttentionLayout,
-        target_positions: Tensor,
-        *,
-        language_ids: Tensor | None = None,
-        decoder_language_ids: Tensor | None = None,
-        hidden_keys: Tensor | None = None,
-    ) -> Tensor:
-        """As `target_states`, and the output layer on it: logits [C, vocab_size] at the target positions."""
-        states = self.target_states(
-            input_ids,
-            position_ids,
-            layout,
-            decoder_input_ids,
-            decoder_position_ids,
-            decoder_layout,
-            target_positions,
-            language_ids=language_ids,
-            decoder_language_ids=decoder_language_ids,
-            hidden_keys=hidden_keys,
-        )
-        return self.logits(states)
-
-    def target_states(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
-        decoder_input_ids: Tensor,
-        decoder_position_ids: Tensor,
-        decoder_layout: AttentionLayout,
-        target_positions: Tensor,
-        *,
-        language_ids: Tensor | None = None,
-        decoder_language_ids: Tensor | None = None,
-        hidden_keys: Tensor | None = None,
-    ) -> Tensor:
-        """The decoder's final states at `target_positions`, int64 [C]: [C, hidden], for `logits` or a loss in pieces.
-
-        The encoder's tokens, positions and languages are int64 [T], the decoder's int64 [D]. Sequence i of
-        `decoder_layout` reads sequence i of `layout`; it may be empty. `hidden_keys` bool [T]: True for an encoder
-        token that the decoder does not see. Ids of languages are needed where the model has languages, and not used
-        elsewhere.
-        """
-        memory = self.encode(input_ids, position_ids, layout, language_ids)
-        return self.decode(
-            decoder_input_ids,
-            decoder_position_ids,
-            decoder_layout,
-            memory,
-            layout,
-            language_ids=decoder_language_ids,
-            hidden_keys=hidden_keys,
-            output_positions=target_positions,
-        )
 
     def encode(
         self, input_ids: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None = None
@@ -229,9 +168,28 @@ class Seq2SeqModel(nn.Module):
         )
         return states
 
+    def incremental_decoder(
+        self,
+        source_ids: Tensor,
+        source_lengths: Tensor,
+        *,
+        source_language: int | None = None,
+        target_language: int | None = None,
+    ) -> CachedDecoder:
+        """The decoder as a search drives it (`pretrain/decoding/incremental.py`); the encoder runs here, once.
+
+        int64 [N, S], padded with any ids, and int64 [N] >= 1. Languages are ids, for a model with languages. Raises
+        InputError as `CachedDecoder` does.
+        """
+        return CachedDecoder(self, source_ids, source_lengths, source_language, target_language)
+
+    def output_matrix(self) -> Tensor:
+        """The token embedding, [padded vocabulary, hidden]."""
+        return self._token.weight
+
     def logits(self, states: Tensor) -> Tensor:
         """[C, hidden] -> [C, vocab_size]; the rows that pad the vocabulary are cut off."""
-        logits = F.linear(states, self._token.weight, self.head.bias)
+        logits = F.linear(states, self.output_matrix(), self.head.bias)
         return logits[:, : self.vocab_size] if logits.shape[1] != self.vocab_size else logits
 
     def _kernel(self, device: torch.device, hides_keys: bool) -> tuple[Kernel, torch.dtype]:

@@ -10,20 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipeline.shards import Rows
 from pretrain.data.batching import ModelBatch
 from pretrain.data.counter import UInt64Array
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What an objective must know of the shards: the size of the vocabulary, its special ids, places in a row, and
-    whether rows know their language."""
+    """What an objective must know of the shards: the size of the vocabulary, its special ids, places in a row (of
+    pairs: the longest side), and whether rows know their language.
+
+    `direction` are the numbers of the source's and the target's language in the model, where pairs say theirs.
+    """
 
     vocab_size: int
     special_ids: dict[str, int]
     row_length: int
     languages: bool = False
+    direction: tuple[int, int] | None = None
 
 
 B = TypeVar("B", bound=ModelBatch)
@@ -59,14 +62,16 @@ class Objective(Protocol[B]):
 
     def make_batch(
         self,
-        rows: Rows,
+        rows: Any,
         row_keys: UInt64Array,
         used: NDArray[np.bool_],
         *,
         training: bool,
-        partners: Rows | None = None,
+        partners: Any = None,
     ) -> MicroBatch[B]:
-        """Make a batch of R rows; a pure function of its arguments, which stay as they are.
+        """Make a batch of R rows (`pipeline.shards.Rows`, or `pair_batches.PairsOfRows`).
+
+        A pure function of its arguments, which stay as they are.
 
         `row_keys` [R] hold all the randomness of each row: the same key makes the same of a row, in any batch. Rows
         that are not `used` [R] get no weight. `partners` are R further rows, one for each row. `training` chooses

@@ -17,12 +17,11 @@ from pipeline.shards import Rows
 from pretrain.data.batching import PairBatch, from_rows
 from pretrain.data.counter import UInt64Array
 from pretrain.models.attention import AttentionLayout
-from pretrain.models.config import Seq2SeqConfig
-from pretrain.models.seq2seq import Seq2SeqModel
+from pretrain.models.config import EncoderDecoderConfig
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.fragments import BoolArray, FragmentRule, Int64Array, choose_fragments, most_targets
 from pretrain.objectives.masking import Choice, replace_tokens
-from pretrain.objectives.pairs import pair_states
+from pretrain.objectives.pairs import pair_states, require_decoder
 
 DecoderInput = Literal["previous", "mask"]
 
@@ -104,22 +103,18 @@ class MASS:
         most = most_targets(facts.row_length, self.rule)
         self.decoder_row_length = max(1, -(-most // ROW_MULTIPLE)) * ROW_MULTIPLE
 
-    def build_model(self, architecture: Seq2SeqConfig, vocab_size: int) -> nn.Module:
+    def build_model(self, architecture: EncoderDecoderConfig, vocab_size: int) -> nn.Module:
         """Return an encoder with a decoder.
 
         Raises InputError for a model without a decoder, or one with languages where rows do not know theirs.
         """
-        if not isinstance(architecture, Seq2SeqConfig):
-            raise InputError(
-                "objective=mass needs a model with a decoder, but the model is an encoder: choose a model such as "
-                "model=mass_base, or objective=masked_lm."
-            )
+        model = require_decoder(architecture, vocab_size, "mass")
         if architecture.languages and not self._facts.languages:
             raise InputError(
                 f"the model has embeddings for the languages {', '.join(architecture.languages)}, but no shard "
                 "directory is in one: give languages='{NAME: DIRECTORY, ...}', or set model.languages=[]."
             )
-        return Seq2SeqModel(architecture, vocab_size)
+        return model
 
     def make_batch(
         self,

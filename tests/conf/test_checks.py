@@ -4,7 +4,7 @@ from typing import Any, Literal
 import pytest
 from omegaconf import MISSING, OmegaConf
 
-from conf.checks import check_config, matches, nearest
+from conf.checks import as_yaml, check_config, matches, nearest
 from conf.errors import InputError
 
 
@@ -47,7 +47,7 @@ def test_fitting_configuration_passes():
         ({"output": "x", "sizes": [1, "two"]}, "'sizes' must be a list of a whole number or null"),
         ({"output": "x", "part": {"widht": 1}}, "'part' has no option 'widht': did you mean 'width'"),
         ({"output": "x", "part": {"width": 1.5}}, "'part.width' must be a whole number, but is 1.5"),
-        ({"output": "x", "part": {"width": True}}, "'part.width' must be a whole number, but is True"),
+        ({"output": "x", "part": {"width": True}}, "'part.width' must be a whole number, but is true"),
         ({"output": "x", "part": {"width": 1, "kind": "c"}}, "'part.kind' must be one of 'a', 'b', but is 'c'"),
         ({"output": "x", "part": {"width": 1, "ratio": "much"}}, "'part.ratio' must be a number or null"),
     ],
@@ -119,3 +119,8 @@ def test_targets_left_to_others_are_not_imported_and_the_rest_is_checked_all_the
         check_config(OmegaConf.create(options | {"sises": [1]}), Options, targets=False)
     with pytest.raises(InputError, match="'sizes' must be a list"):
         check_config(OmegaConf.create(options | {"sizes": 1}), Options, targets=False)
+
+
+def test_values_are_said_as_options_are_written():
+    assert [as_yaml(value) for value in (None, True, 5e7, "a")] == ["null", "true", "50000000.0", "'a'"]
+    assert as_yaml({"a": [None, False], "b": {}}) == "{a: [null, false], b: {}}"

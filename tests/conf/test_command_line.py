@@ -37,6 +37,11 @@ def test_a_shell_reads_back_the_words_of_a_line(words: list[str]) -> None:
     assert shlex.split(shell_line(words)) == words
 
 
+@pytest.mark.parametrize("key", ["a/b.c-d", "x y", "(1)", "p:q,r=s", "[t]{u}", "back\\slash"])
+def test_hydra_reads_back_the_keys_of_a_mapping(key: str) -> None:
+    assert OverridesParser.create().parse_override(f"data={quote({key: 1.5})}").value() == {key: 1.5}
+
+
 def test_a_list_is_quoted_so_that_it_can_be_read() -> None:
     words = ["corpus.paths=['a b']", "corpus.paths=[/data/*.gz]", "x=1"]
     assert shell_line(words) == "\"corpus.paths=['a b']\" 'corpus.paths=[/data/*.gz]' x=1"

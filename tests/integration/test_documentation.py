@@ -20,6 +20,7 @@ import yaml
 
 from pipeline.python_docs import PythonDocsCorpus
 from pipeline.records import Document
+from tests.helpers.pairs import pair_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIBRARY = Path(asyncio.__file__).parents[1]
@@ -51,6 +52,9 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"^make demo$", [f"OPTIONS={shlex.join(DEMO)}"]),
     (r"^make (test|test-full|install)$", ["--dry-run"]),  # this very run is the one, a copy of it would not end
     (r"pip install", ["--dry-run", "--no-deps"]),
+    # tests/integration/test_translation_chain.py runs them.
+    (r"^make demo-translation$", [f"OPTIONS={shlex.join(['run_dir={workspace}/runs/translation', 'dry_run=true'])}"]),
+    (r"slurm\.submit chain=back_translation", ["dry_run=true"]),
     (r"slurm\.submit chain=demo", DEMO),
     # As many steps as experiment=tiny has, which an earlier command of the same run directory made.
     (r"slurm\.submit chain=encoder .*max_steps", [*CHAIN, "++chain.steps.pretrain.options.trainer.max_steps=20"]),
@@ -64,14 +68,26 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"tests\.integration\.print_elastic", ["worlds=1"]),
     (r"tests\.integration\.crash_run", ["kills=1", "steps=30"]),
     (r"-m pretrain .*--cfg", []),
+    (
+        r"-m pretrain .*keep_best=1",
+        [*(word for word in TRAIN if "validation_every" not in word), "trainer.validation_every=3"],
+    ),
+    # It begins at the last step that TRAIN gives the run before it, and needs steps of its own.
+    (r"-m pretrain .*fork=runs/by_hand", [*TRAIN, "schedule.decay=2", "trainer.max_steps=5"]),
     (r"-m pretrain ", TRAIN),
     (
         r"pretrain\.evaluate .*suite=challenge",
         ["suite.initialisations=[1,2]", "suite.tasks.minimal_pairs.phenomena=[word_order]"],
     ),
     (r"pretrain\.evaluate", ["suite=tiny"]),
+    (r"pretrain\.translate", ["decoding.maximum_length=4", "decoding.maximum_ratio=0"]),
     (r"pretrain\.finetune", ["task.max_train=64", "task.max_dev=64", "task.recipe.epochs=1"]),
     (r"benchmarks\.tokenize", ["--runs", "1", "--file", "data/plain.jsonl"]),
+    (r"benchmarks\.decode", ["--shape", "tiny", "--sentences", "8", "--batch", "4"]),
+    (
+        r"benchmarks\.seq2seq_step",
+        ["--runs", "1", "--steps", "1", "--file", "data/few.jsonl", "--shape", "tiny", "--vocab-size", "512"],
+    ),
     (r"benchmarks\.mlm_step", ["--runs", "1", "--steps", "1", "--file", "data/few.jsonl", "--shapes", "tiny"]),
 ]
 
@@ -111,6 +127,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "data" / "plain.jsonl").write_text(text)
     (folder / "data" / "few.jsonl").write_text("\n".join(lines[::8]) + "\n")
     (folder / "data" / "documents.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    for side, language in enumerate(("de", "en")):
+        sentences = "".join(pair_of(number)[side] + "\n" for number in range(300))
+        (folder / "data" / f"train.{language}.gz").write_bytes(gzip.compress(sentences.encode()))
+        (folder / "data" / f"test.{language}").write_text(sentences[:200])
     (folder / "README.md").write_bytes((REPOSITORY / "README.md").read_bytes())
     return folder
 
@@ -138,7 +158,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_command_of_the_documentation_runs(command: str, workspace: Path) -> None:
     added = next((options for pattern, options in SMALLER if re.search(pattern, command)), [])
     line = f"{command} {shlex.join(added)}" if added else command
-    line = line.replace("/data/*", f"{workspace}/data/*").replace("{workspace}", str(workspace))
+    line = re.sub(r"(?<!\w)/data/", f"{workspace}/data/", line).replace("{workspace}", str(workspace))
     if command.startswith("make "):
         line += f" VENV={Path(sys.executable).parents[1]}"
     of_repository = command.startswith("make ") or "pip install" in command or "-m tests." in command

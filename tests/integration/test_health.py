@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pretrain.data.mixture import open_mixture
 from pretrain.launch import EXIT_HANG, EXIT_PREEMPTED
 from tests.helpers.shard_directory import sentences, write_shards
 from tests.integration.test_resume import REPOSITORY, TIMEOUT, command, environment, run, wait_for_step
@@ -200,3 +201,17 @@ def test_a_disk_without_room_for_the_checkpoints_is_refused_before_the_first_ste
     done = run(command(shards, Path(small_disk) / "run"))
     assert done.returncode == 2, done.stderr
     assert re.search(r"error: .*needs room for 3 checkpoints of .* but only .* are free", done.stderr)
+
+
+def test_a_step_of_rows_that_are_all_skipped_changes_nothing_and_has_no_loss(shards, tmp_path):
+    rows = open_mixture(str(shards)).pick(0, 4, 4).rows.tolist()  # of the second step
+    lines = [json.dumps({"data": str(shards), "row": row}) for row in rows]
+    (tmp_path / "skip.jsonl").write_text("\n".join(lines))
+    sizes = ("trainer.max_steps=2", "schedule.warmup=1", "trainer.global_batch_size=4", "trainer.micro_batch_size=4")
+    logged = ("trainer.log_every=1", "trainer.validation_every=0", "seed=0")
+    done = run(command(shards, tmp_path / "run", *sizes, *logged, f"skip_rows={tmp_path / 'skip.jsonl'}"))
+    assert done.returncode == 0, done.stderr
+    assert "step 2 was skipped: none of its rows has a target (rows of skip_rows have none)" in done.stderr
+    found = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    steps = {line["step"]: line for line in found if "learning_rate" in line}
+    assert [("loss" in line, line["skipped"]) for line in steps.values()] == [(True, 0), (False, 1), (True, 1)]

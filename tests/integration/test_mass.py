@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
+from pretrain.models.load import load_model
 from tests.helpers.ranks import REPOSITORY
 from tests.helpers.shard_directory import sentences, write_shards
 
@@ -107,6 +109,20 @@ def test_two_ranks_train_as_one_does(shards, tmp_path):
     assert found[0][0].keys() == set(range(1, 11)) and found[0][2].keys() == {10}
     for one, two in zip(*found, strict=True):
         assert one == pytest.approx(two, rel=1e-5)
+
+
+def test_a_convolutional_model_trains_by_its_own_recipe_on_two_ranks_and_loads_again(shards, tmp_path):
+    en, _ = shards
+    words = ["model=conv_s2s_tiny", "optimizer=nesterov", "schedule=constant", "deepspeed=zero2"]
+    options = ["deepspeed.precision=fp32", "trainer.gradient_clipping=0.1", "trainer.max_steps=20", "ranks=2"]
+    start = [sys.executable, "-m", "pretrain", "experiment=tiny", "objective=mass", f"data={en}"]
+    done = run([*start, f"run_dir={tmp_path / 'run'}", *words, *options])
+    assert done.returncode == 0, done.stderr
+    assert "convolutions see 7 tokens of the source and 7 of the target" in done.stderr
+    losses = figures(tmp_path / "run", "loss")
+    assert losses[1] > 4.0 and min(losses[step] for step in (18, 19, 20)) < losses[1] - 0.5
+    model = load_model(tmp_path / "run").model
+    assert isinstance(model, ConvSeq2SeqModel) and model.config.receptive_fields == (7, 7)
 
 
 @pytest.mark.full  # test_directories.py has the rule, test_mixture.py the order

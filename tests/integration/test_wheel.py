@@ -46,6 +46,7 @@ def test_commands_find_their_configuration_in_the_wheel(installed: Path) -> None
         "pretrain.evaluate": [],
         "pretrain.finetune": [],
         "pretrain.export": [],
+        "pretrain.translate": [],
         "pretrain.report": [],
         "slurm.submit": ["chain=demo"],
     }.items():

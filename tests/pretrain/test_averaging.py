@@ -83,3 +83,11 @@ def test_integers_that_differ_have_no_mean(tmp_path):
         save(tmp_path, step, {"ids": torch.tensor([step])})
     with pytest.raises(InputError, match="'ids' is no floating-point tensor and differs in"):
         average_weights(checkpoints_to_average(tmp_path, 2))
+
+
+def test_best_is_that_of_the_lowest_validation_loss(run):
+    with pytest.raises(InputError, match="has a validation loss to choose the best one by"):
+        checkpoints_to_average(run, ["best"])
+    for step, loss in ((1, 3.0), (2, 1.0), (3, 2.0)):
+        CheckpointFolder(run).note_validation(step, loss)
+    assert [one.state.step for one in checkpoints_to_average(run, ["best"])] == [2]

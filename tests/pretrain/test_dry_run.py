@@ -7,9 +7,12 @@ from pretrain.batch_shape import BatchShape
 from pretrain.dry_run import Plan, plain_table, report
 from pretrain.estimates import memory_per_rank, training_flops_per_token
 from pretrain.models.config import EncoderConfig, Seq2SeqConfig
+from pretrain.models.conv_config import ConvSeq2SeqConfig
+from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.seq2seq import Seq2SeqModel
 from pretrain.optim.adamw import adamw
+from pretrain.optim.nesterov import nesterov
 
 CONFIG = EncoderConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_size=48)
 SHAPE = BatchShape([20, 12], 0.15, 0.0)
@@ -121,3 +124,14 @@ def test_an_encoder_decoder_is_reported_with_its_own_parts():
     line = next(line for line in text.splitlines() if "cross-attention" in line)
     assert f"{shape.flops_per_token(config, 200):.4g}" in line
     assert all(f"{part} " in line for part in ("encoder", "decoder", "cross-attention", "head"))
+
+
+def test_a_convolutional_model_is_reported_with_its_receptive_field():
+    config = ConvSeq2SeqConfig(16, 12, [[4, 16, 3], [1, 24, 1]], [[3, 16, 5]])
+    shape = BatchShape([20, 12], 0.3, 0.0, decoder_lengths=[8, 5])
+    model = ConvSeq2SeqModel(config, 200)
+    text = printed(plan(architecture=config, shapes=[shape], optimizer=nesterov(model, lr=0.25)))
+    _, _, section = text.partition("Receptive field in tokens\n")
+    assert [line.split() for line in section.splitlines()[1:3]] == [["encoder", "9"], ["decoder", "13"]]
+    assert "decoder.layers.0-2.attention.query.gain (3)" in text
+    assert "Receptive field" not in printed(plan())

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from conf.errors import InputError
+from pretrain.batch_shape import BatchShape
 from pretrain.estimates import (
+    conv_seq2seq_forward_flops_per_token,
     forward_flops_per_token,
     memory_per_rank,
     seen_keys,
@@ -16,6 +18,8 @@ from pretrain.estimates import (
 )
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderConfig, Seq2SeqConfig
+from pretrain.models.conv_config import ConvSeq2SeqConfig
+from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.seq2seq import Seq2SeqModel
 from tests.helpers.ranks import run_on_ranks
@@ -90,6 +94,35 @@ def test_flops_of_an_encoder_decoder_are_those_that_torch_counts(activation):
     assert tokens * sum(found.values()) == pytest.approx(forward.get_total_flops() - hidden_pairs, rel=1e-12)
     assert backward.get_total_flops() == 2 * forward.get_total_flops()
     assert training_flops(found) == 3 * sum(found.values())
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_flops_of_a_convolutional_encoder_decoder_are_those_that_torch_counts(shares):
+    config = ConvSeq2SeqConfig(
+        16,
+        16 if shares else 12,
+        [[2, 16, 3], [1, 24, 2]],
+        [[1, 8, 3], [2, 20, 4]],
+        share_embeddings=shares,
+        attention_kernel="matmul",
+    )
+    model = ConvSeq2SeqModel(config, 90)
+    source, wide = batch()[:3], 9
+    target, wanted = batch(length=wide)[:3], torch.arange(0, ROWS * wide, 4)
+    with FlopCounterMode(display=False) as forward:
+        logits = model(*source, *target, wanted)
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    lengths = {"sequence_lengths": [LENGTH] * ROWS, "decoder_lengths": [wide] * ROWS}
+    tokens = ROWS * LENGTH
+    share = len(wanted) / tokens
+    found = conv_seq2seq_forward_flops_per_token(config, 90, **lengths, target_share=share)
+    assert tokens * sum(found.values()) == pytest.approx(forward.get_total_flops(), rel=1e-12)
+    assert backward.get_total_flops() == 2 * forward.get_total_flops()
+    shape = BatchShape(lengths["sequence_lengths"], share, 0.0, lengths["decoder_lengths"])
+    assert shape.forward_flops_per_token(config, 90) == found
+    with pytest.raises(InputError, match="got 1 and 2 lengths"):
+        conv_seq2seq_forward_flops_per_token(config, 90, sequence_lengths=[1], decoder_lengths=[1, 1], target_share=1)
 
 
 def test_pairs_of_several_lengths_cost_what_each_costs_alone():

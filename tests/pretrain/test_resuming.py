@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from conf.command import compose
 from conf.errors import InputError
 from pretrain.__main__ import PretrainOptions
+from pretrain.budget import Budget
 from pretrain.checkpoints import Checkpoint, CheckpointFolder, Keep, RunState
 from pretrain.resuming import (
     MAY_CHANGE,
@@ -21,6 +22,7 @@ from pretrain.resuming import (
     flatten,
     may_change,
     open_fork,
+    require_budget_left,
     require_fork_fits,
     require_resumable,
 )
@@ -113,7 +115,7 @@ def test_what_may_change_is_returned_with_old_and_new_value(option, value):
         ("optimizer.betas", [0.9, 0.999], r"\[0.9, 0.98\]"),
         ("schedule.warmup", 20, "10"),
         ("trainer.max_steps", 200, "100"),
-        ("stages", [{"share": 1.0}], "None"),
+        ("stages", [{"share": 1.0}], "null"),
     ],
 )
 def test_any_other_change_is_refused_naming_option_old_new_and_the_way_out(option, value, old):
@@ -126,7 +128,7 @@ def test_any_other_change_is_refused_naming_option_old_new_and_the_way_out(optio
     ("facts", "sentence"),
     [
         ({"model": MODEL | {"hidden_size": 128}}, "hidden_size=64, but model.hidden_size is 128: .* fork="),
-        ({"model": MODEL | {"dropout": 0.1}}, "dropout=None, but model.dropout is 0.1"),
+        ({"model": MODEL | {"dropout": 0.1}}, "dropout=null, but model.dropout is 0.1"),
         ({"tokenizer_hash": "sha256:u"}, "another tokenizer"),
         ({"vocab_size": 300}, "vocabulary of 200, but the shards have 300"),
         ({"data_hash": "sha256:e"}, "content hash sha256:d, but the data now has sha256:e"),
@@ -156,7 +158,7 @@ def test_a_mixture_may_move_too_and_its_weights_are_part_of_the_content_hash():
 
 def test_an_option_that_a_later_version_adds_does_not_stop_a_run_while_it_is_off():
     assert resume(with_option("optimizer.amsgrad", None)) == []
-    with pytest.raises(InputError, match=r"option 'optimizer.amsgrad' must stay None"):
+    with pytest.raises(InputError, match=r"option 'optimizer.amsgrad' must stay null"):
         resume(with_option("optimizer.amsgrad", True))
 
 
@@ -284,3 +286,23 @@ def test_a_fork_must_fit_the_model_the_tokenizer_and_the_optimiser_if_that_is_ke
         require_fork_fits(fork, shapes, tokenizer_hash="sha256:t", optimizer=other)
     fresh = open_fork(tmp_path / "a", "fresh")
     require_fork_fits(fresh, shapes, tokenizer_hash="sha256:t", optimizer=other)
+
+
+def test_a_fork_must_leave_something_of_its_budget(tmp_path):
+    save_run(tmp_path / "a", skipped_tokens=100)
+    kept, anew = open_fork(tmp_path / "a"), open_fork(tmp_path / "a", progress="restart")
+    for unit, used, words in (
+        ("steps", 6, "begins at step 7, but trainer.max_steps is 6: .* or fork_progress=restart"),
+        ("tokens", 600, "at step 7 after 600 tokens, but trainer.max_tokens is 600"),
+        ("hours", 1.5 / 3600, "hours, but trainer.max_hours is"),
+    ):
+        require_budget_left(kept, Budget(unit, used * 1.01))
+        require_budget_left(anew, Budget(unit, used))
+        with pytest.raises(InputError, match=words):
+            require_budget_left(kept, Budget(unit, used))
+
+
+def test_rows_to_skip_are_no_reason_to_fork_where_they_were_learned_already():
+    with pytest.raises(InputError, match="fork=CHECKPOINT, the last of 'runs/a/checkpoints' before the rows in") as e:
+        resume(CONFIG | {"skip_rows": "skip.jsonl"})
+    assert "step-00000007 and another" not in str(e.value)

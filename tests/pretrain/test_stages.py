@@ -89,3 +89,12 @@ def test_the_place_of_a_step_follows_from_the_last_entry_before_it(tmp_path):
     ]
     with pytest.raises(InputError, match="from 1 on, but is 0"):
         place_of_step(found, 0, [4, 2])
+
+
+def test_data_may_be_left_to_the_stages_if_each_has_its_own():
+    stages = {"short": {"share": 0.9, "data": "s/128"}, "long": {"share": 0.1, "data": "s/512"}}
+    assert [stage.data for stage in plan(stages, None, 8, 4)] == ["s/128", "s/512"]
+    with pytest.raises(InputError, match=r"stages.long has no data: give stages.long.data, or data for all stages"):
+        plan(stages | {"long": {"share": 0.1}}, None, 8, 4)
+    with pytest.raises(InputError, match="option 'data' must be given: add data=SHARDS"):
+        plan(None, None, 8, 4)

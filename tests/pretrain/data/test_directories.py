@@ -18,7 +18,7 @@ from pretrain.data.directories import directories_of, languages_of, sampling_wei
         ({"x": 0.5, "y": -1}, "the weight of 'y'"),
         ({"x": "much"}, "but is 'much'"),
         ({"x": float("inf")}, "but is inf"),
-        ({"x": True}, "but is True"),
+        ({"x": True}, "but is true"),
         ({}, "data must be a shard directory, or several with their weights"),
         ([], "data must be a shard directory, or several with their weights"),
         (3, "data must be a shard directory, or several with their weights"),
@@ -97,3 +97,10 @@ def test_a_directorys_language_has_the_number_that_the_model_gives_it(tmp_path, 
 def test_languages_that_cannot_be_are_one_sentence(languages, known, sentence):
     with pytest.raises(InputError, match=sentence):
         languages_of(["a", "b"], languages, known)
+
+
+def test_an_exponent_needs_directories_to_mix():
+    with pytest.raises(InputError, match=r"sampling_exponent=0.5 mixes several directories, but data names one, 'a'"):
+        weights_of("a", [3], 0.5)
+    with pytest.raises(InputError, match="data names one"):
+        weights_of(["a"], [3], 0.5)

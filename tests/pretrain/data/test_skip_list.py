@@ -58,3 +58,12 @@ def test_a_line_that_no_stage_of_the_run_reads_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"line 3.*must be one of the shards of the run, 'a', 'b'.*but is 'aa'"):
         require_known(path, sources)
     require_known(path, [*sources, (Path("aa"), "")])
+
+
+def test_shards_that_moved_are_known_by_the_hash_beside_their_old_path(tmp_path):
+    (tmp_path / "there").mkdir()
+    gone, there = ({"data": str(tmp_path / name), "row": 1, "content_hash": "sha256:a"} for name in ("gone", "there"))
+    moved, other = (read_skip_list(written(tmp_path, json.dumps(line))) for line in (gone, there))
+    assert rows_to_skip(moved, tmp_path / "new", "sha256:a", 5) == {1}
+    assert rows_to_skip(moved, tmp_path / "new", "sha256:b", 5) == set()
+    assert rows_to_skip(other, tmp_path / "new", "sha256:a", 5) == set()

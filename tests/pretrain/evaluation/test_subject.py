@@ -1,5 +1,7 @@
 """What is evaluated: fingerprints, and requests that make no sense."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from pretrain.models.config import Seq2SeqConfig
 from pretrain.models.huggingface import export_folder
 from pretrain.models.load import load_model
 from pretrain.models.seq2seq import Seq2SeqModel
+from tests.pretrain.test_export import CONFIG, write_run
 
 
 def test_random_models_share_the_shape_and_differ_by_seed(checkpoint):
@@ -49,3 +52,9 @@ def test_an_encoder_decoder_is_refused(checkpoint, tmp_path):
     export_folder(model, load_model(checkpoint).tokenizer_path, tmp_path / "pairs")
     with pytest.raises(InputError, match="holds an encoder-decoder, but a masked language model is needed here"):
         read_subject(str(tmp_path / "pairs"), [1], [])
+
+
+def test_a_causal_model_is_refused(tmp_path):
+    write_run(tmp_path / "run", replace(CONFIG, causal=True))
+    with pytest.raises(InputError, match="holds a causal model, but a masked language model is needed here"):
+        read_subject(str(tmp_path / "run"), [1], [])

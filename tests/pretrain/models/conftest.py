@@ -11,6 +11,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from pretrain.models.config import EncoderConfig, Seq2SeqConfig
+from pretrain.models.conv_config import ConvSeq2SeqConfig
+from pretrain.models.conv_seq2seq import ConvSeq2SeqModel, vocabulary_shapes
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.seq2seq import Seq2SeqModel
 
@@ -39,6 +41,18 @@ SEQ2SEQ_FORMS = {
     "bart_sinusoidal": replace(BART, positions="sinusoidal", scale_embeddings=True),
     "mbart_languages": replace(BART, norm="pre", languages=("en", "fr", "de")),
 }
+CONV = ConvSeq2SeqConfig(
+    embedding_size=16,
+    output_size=12,
+    encoder_layers=[[2, 16, 3], [1, 24, 2]],
+    decoder_layers=[[1, 16, 3], [1, 8, 1], [1, 8, 4]],
+    max_positions=48,
+)
+CONV_FORMS = {
+    "separate": CONV,
+    "shared": replace(CONV, share_embeddings=True, output_size=16, encoder_layers=[[1, 8, 5]]),
+    "languages": replace(CONV, languages=("en", "fr", "de")),
+}
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(70))]
 VOCAB_SIZE = len(WORDS)
 
@@ -66,6 +80,18 @@ def make_seq2seq(config: Seq2SeqConfig, vocab_size: int = VOCAB_SIZE, seed: int 
             parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)
         model.encoder.embeddings.token.weight[vocab_size:] = 0.0
         model.head.bias[vocab_size:] = 0.0
+    return model
+
+
+def make_conv(config: ConvSeq2SeqConfig, vocab_size: int = VOCAB_SIZE, seed: int = 0) -> ConvSeq2SeqModel:
+    """A convolutional encoder-decoder whose every weight matters to its logits."""
+    torch.manual_seed(seed)
+    model = ConvSeq2SeqModel(config, vocab_size).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+        for name in vocabulary_shapes(config, 1):
+            model.get_parameter(name)[vocab_size:] = 0.0
     return model
 
 

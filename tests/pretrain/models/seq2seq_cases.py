@@ -11,13 +11,19 @@ from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group
 from pretrain.engine import TrainingEngine
 from pretrain.models.config import Seq2SeqConfig
-from pretrain.models.seq2seq import Seq2SeqModel
+from pretrain.models.conv_config import ConvSeq2SeqConfig
+from pretrain.models.language_model import EncoderDecoderModel, make_encoder_decoder
 from pretrain.objectives.linear_cross_entropy import linear_cross_entropy, output_layer
 from pretrain.objectives.pairs import pair_states
 from tests.pretrain.models.pairs import sides
 
 SIZES = {"hidden_size": 16, "num_encoder_layers": 2, "num_decoder_layers": 2, "num_heads": 2, "intermediate_size": 16}
-FORMS = {"bart": Seq2SeqConfig(**SIZES), "mbart": Seq2SeqConfig(**SIZES, norm="pre", languages=("en", "fr"))}
+FORMS: dict[str, Seq2SeqConfig | ConvSeq2SeqConfig] = {
+    "bart": Seq2SeqConfig(**SIZES),
+    "mbart": Seq2SeqConfig(**SIZES, norm="pre", languages=("en", "fr")),
+    "conv": ConvSeq2SeqConfig(12, 8, [[2, 12, 3], [1, 16, 2]], [[2, 12, 3]]),
+    "conv_shared": ConvSeq2SeqConfig(12, 12, [[1, 12, 3]], [[2, 12, 3]], share_embeddings=True, languages=("en", "fr")),
+}
 VOCAB, STEPS, RATE, RANKS = 100, 2, 0.1, 2
 
 
@@ -36,9 +42,9 @@ def loss(model: nn.Module, given: PairBatch) -> dict[str, Tensor]:
     return {"pairs": linear_cross_entropy(states, *output_layer(model), given.labels, given.weights)}
 
 
-def model_of(form: str) -> Seq2SeqModel:
+def model_of(form: str) -> EncoderDecoderModel:
     torch.manual_seed(0)
-    return Seq2SeqModel(FORMS[form], VOCAB)
+    return make_encoder_decoder(FORMS[form], VOCAB)
 
 
 def train_cases(group: Group, cases: list[tuple[str, int, str, bool]]) -> list[dict[str, Tensor]]:

@@ -11,10 +11,10 @@ import torch
 from conf.errors import InputError
 from pretrain.checkpoints import CheckpointFolder, Keep, RunState
 from pretrain.data.batching import pad_sequences
-from pretrain.models.huggingface import export_folder
+from pretrain.models.huggingface import Direction, export_folder
 from pretrain.models.load import load_masked_language_model, load_model, random_like
 from pretrain.models.seq2seq import Seq2SeqModel
-from tests.pretrain.models.conftest import SEQ2SEQ_FORMS, make_seq2seq
+from tests.pretrain.models.conftest import CONV, SEQ2SEQ_FORMS, make_conv, make_seq2seq
 from tests.pretrain.models.pairs import one_a_row
 
 
@@ -115,7 +115,7 @@ def test_random_weights_are_of_the_seed_alone_and_the_same_shape(run):
 
 
 def test_what_is_no_model_is_said_to_be_none(run, tmp_path):
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match=r"there is no folder .* names of the hub are not downloaded"):
         load_model(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="neither a run directory"):
@@ -216,3 +216,18 @@ def test_an_encoder_decoder_keeps_its_languages_and_positions(tokenizer_folder, 
 
 def test_a_masked_language_model_is_one(run):
     assert load_masked_language_model(run).fingerprint == load_model(run).fingerprint
+
+
+def test_a_convolutional_model_loads_from_its_run_and_is_refused_as_a_hugging_face_folder(tokenizer_folder, tmp_path):
+    model = make_conv(replace(CONV, languages=("en", "fr")))
+    write_checkpoint(tmp_path / "run", model, tokenizer_folder)
+    loaded = load_model(tmp_path / "run").model
+    assert loaded.config == model.config and type(loaded) is type(model) and not loaded.training
+    state = loaded.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+    with pytest.raises(InputError, match="no Hugging Face class holds a convolutional encoder-decoder"):
+        export_folder(loaded, tokenizer_folder, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+    assert Direction("fr", "en").ids(loaded) == (1, 0)
+    with pytest.raises(InputError, match="holds an encoder-decoder, but a masked language model"):
+        load_masked_language_model(tmp_path / "run")

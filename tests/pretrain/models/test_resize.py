@@ -12,7 +12,7 @@ from pretrain.data.batching import pad_sequences
 from pretrain.models.encoder import padded_vocab_size
 from pretrain.models.resize import EMBEDDING, OUTPUT_BIAS, resize_optimizer_state, resize_weights
 from pretrain.models.weights import model_from_state
-from tests.pretrain.models.conftest import FORMS, SEQ2SEQ_FORMS, make_model, make_seq2seq
+from tests.pretrain.models.conftest import CONV_FORMS, FORMS, SEQ2SEQ_FORMS, make_conv, make_model, make_seq2seq
 from tests.pretrain.models.pairs import one_a_row
 
 CONFIG = FORMS["modern"]
@@ -120,4 +120,29 @@ def test_an_encoder_decoder_grows_with_its_optimisers_state():
     assert {key: len(value) for key, value in resized.items() if len(value) != len(state[key])} == {
         f"exp_avg/{EMBEDDING}": 192,
         f"exp_avg/{OUTPUT_BIAS}": 192,
+    }
+
+
+@pytest.mark.parametrize("form", ["separate", "shared"])
+def test_a_convolutional_model_grows_in_every_table_of_the_vocabulary(form):
+    model = make_conv(CONV_FORMS[form])
+    weights = resize_weights(model.state_dict(), model.config, 75, 4130, generator())
+    larger = model_from_state(model.config, 4130, weights, "here")
+    source, target = one_a_row([([2, 11, 12, 3], [2, 13, 14])])
+    inputs = (*source.inputs, *target.inputs, target.real)
+    with torch.no_grad():
+        torch.testing.assert_close(larger(*inputs)[:, :75], model(*inputs), atol=1e-6, rtol=1e-5)
+    tables = {EMBEDDING: 0.1}
+    if form == "separate":
+        tables |= {"decoder.embeddings.token.weight": 0.1, "head.direction": 12**-0.5}
+        torch.testing.assert_close(weights["head.gain"][75:4130], weights["head.direction"][75:4130].norm(dim=1))
+        assert not weights["head.gain"][4130:].any()
+    for name, deviation in tables.items():
+        assert float(weights[name][75:4130].std()) == pytest.approx(deviation, rel=0.02)
+        assert not weights[name][4130:].any()
+    state = {f"momentum_buffer/{name}": torch.ones_like(p) for name, p in model.named_parameters()}
+    resized = resize_optimizer_state(state, model.config, 75, 4130)
+    grown = {key for key, value in resized.items() if len(value) != len(state[key])}
+    assert grown == {
+        f"momentum_buffer/{name}" for name in (*tables, OUTPUT_BIAS, *(["head.gain"] if form == "separate" else []))
     }

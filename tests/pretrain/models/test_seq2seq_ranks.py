@@ -1,4 +1,4 @@
-"""The encoder-decoder trains under ZeRO as by plain torch, stage 3 included, where its embedding is in pieces."""
+"""Encoder-decoders train under ZeRO as by plain torch, stage 3 included, where their embedding is in pieces."""
 
 import pytest
 
@@ -10,6 +10,11 @@ CASES = {
     ("mbart", 2, "fp32", True): 1e-6,
     ("mbart", 3, "fp32", False): 1e-6,
     ("bart", 3, "bf16", True): 2e-3,
+    ("conv", 0, "fp32", False): 1e-6,
+    ("conv", 2, "fp32", True): 1e-6,
+    ("conv", 3, "fp32", False): 1e-6,
+    ("conv", 3, "bf16", True): 2e-3,
+    ("conv_shared", 1, "fp32", False): 1e-6,
 }
 
 

@@ -20,6 +20,8 @@ EXPECTED = {
     "masked_lm_sop": (("masked_lm", "sentence_order"), ("sentence_lengths",), False),
     "causal_lm": (("causal_lm",), (), False),
     "mass": (("mass",), (), False),
+    "translation": (("translation",), (), False),
+    "online_back_translation": (("back_translation",), (), False),
 }
 
 

@@ -46,6 +46,22 @@ def test_value_and_all_gradients_are_torchs_for_any_chunk(chunk, piece, monkeypa
     assert not tensors[1].grad[VOCAB:].any() and not tensors[2].grad[VOCAB:].any()
 
 
+@pytest.mark.parametrize("smoothing", [0.1, 0.7])
+@pytest.mark.parametrize("chunk", [5 * VOCAB, 1 << 23])
+def test_smoothed_labels_are_torchs(smoothing, chunk, monkeypatch):
+    monkeypatch.setattr(module, "CPU_CHUNK_ELEMENTS", chunk)
+    tensors, labels, weights = inputs()
+    loss = linear_cross_entropy(*tensors, VOCAB, labels, weights, smoothing)
+    loss.backward()
+    states, weight, bias = exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    logits = F.linear(states, weight[:VOCAB], bias[:VOCAB])
+    expected = (F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing) * weights.double()).sum()
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    for ours, theirs in zip(tensors, exact, strict=True):
+        assert relative(ours.grad, theirs.grad) < 1e-6
+
+
 @pytest.mark.parametrize("chunk", [2 * VOCAB, 1 << 23])
 def test_under_autocast_matrices_are_bf16_and_sums_fp32(chunk, monkeypatch):
     monkeypatch.setattr(module, "CPU_CHUNK_ELEMENTS", chunk)

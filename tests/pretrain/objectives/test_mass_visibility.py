@@ -8,11 +8,13 @@ import torch
 import torch.nn.functional as F
 
 from pipeline.shards import Rows
+from pretrain.models.conv_config import ConvSeq2SeqConfig
 from pretrain.objectives.mass import MASS
 from pretrain.objectives.pairs import pair_states
 from tests.pretrain.objectives.mass_rows import (
     ALL_MASKED,
     FACTS,
+    LENGTH,
     MASK,
     MODEL,
     SPECIAL,
@@ -22,6 +24,10 @@ from tests.pretrain.objectives.mass_rows import (
     row_keys,
     rows_of,
 )
+
+# The decoder's convolutions see the whole row.
+CONV = ConvSeq2SeqConfig(16, 16, [[2, 16, 3]], [[2, 16, 16]], share_embeddings=True, max_positions=LENGTH)
+FORMS = {"post": MODEL, "pre": dataclasses.replace(MODEL, norm="pre"), "convolutions": CONV}
 
 
 def visible(model, batch):
@@ -36,11 +42,11 @@ def visible(model, batch):
     return found
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("attends", [True, False])
 @pytest.mark.parametrize("decoder_input", ["previous", "mask"])
 @pytest.mark.parametrize(("mix", "expects_kept"), [((1.0, 0.0), False), ((0.8, 0.1), True)])
-def test_each_target_sees_what_it_may_and_no_other_token_of_the_batch(decoder_input, attends, norm, mix, expects_kept):
+def test_each_target_sees_what_it_may_and_no_other_token_of_the_batch(decoder_input, attends, form, mix, expects_kept):
     """Every token is in the batch once, so the gradient by an id says who sees the place where it was."""
     options = {"mask_share": mix[0], "random_share": mix[1], "block_size": 8}
     objective = MASS(FACTS, **options, decoder_input=decoder_input, cross_attention_to_masks=attends)
@@ -51,7 +57,7 @@ def test_each_target_sees_what_it_may_and_no_other_token_of_the_batch(decoder_in
     ids, inputs = rows.input_ids.reshape(-1).astype(int), corrupted.inputs.reshape(-1)
     drawn = set(inputs[hidden & ~kept].tolist()) - {MASK}
     assert not drawn & set(ids.tolist()) and kept.any() == bool(drawn) == expects_kept
-    found = visible(model_of(objective, config=dataclasses.replace(MODEL, norm=norm)), batch)
+    found = visible(model_of(objective, config=FORMS[form]), batch)
 
     sequence = batch.layout.sequence_ids(len(ids)).numpy()
     targets = np.flatnonzero(hidden)
@@ -71,12 +77,13 @@ def test_each_target_sees_what_it_may_and_no_other_token_of_the_batch(decoder_in
 
 
 @pytest.mark.parametrize("attends", [True, False])
-def test_a_hidden_token_changes_no_state_that_predicts_it_or_one_before(attends):
+@pytest.mark.parametrize("form", ["post", "convolutions"])
+def test_a_hidden_token_changes_no_state_that_predicts_it_or_one_before(form, attends):
     """Without a look at what the objective reports: another token there, the same key, the model's very numbers."""
     objective = MASS(FACTS, cross_attention_to_masks=attends, **ALL_MASKED)
     rows, keys = rows_of([[20, 8], [30]]), row_keys(2)
     batch = batch_of(objective, rows, keys).batch
-    model = model_of(objective)
+    model = model_of(objective, config=FORMS[form])
     with torch.no_grad():
         before = pair_states(model, batch)
         for slot in torch.nonzero(batch.weights)[:, 0].tolist():

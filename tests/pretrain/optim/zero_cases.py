@@ -9,6 +9,7 @@ from pretrain.distributed import Group
 from pretrain.optim.adabound import adabound
 from pretrain.optim.adamw import adamw
 from pretrain.optim.lamb import lamb
+from pretrain.optim.nesterov import nesterov
 from pretrain.optim.stable_adamw import stable_adamw
 from tests.integration import engine_cases
 
@@ -16,6 +17,7 @@ MAKERS = {
     "adamw": lambda model: adamw(model, lr=1e-2, betas=[0.9, 0.98]),
     "uncorrected": lambda model: adamw(model, lr=1e-2, betas=[0.9, 0.98], bias_correction=False),
     "adabound": lambda model: adabound(model, lr=1e-2, betas=[0.9, 0.98], gamma=0.1, weight_decay=0.01),
+    "nesterov": lambda model: nesterov(model, lr=1e-2, momentum=0.9, weight_decay=0.01),
     "lamb": lambda model: lamb(model, lr=1e-2, betas=[0.9, 0.98]),
     "stable_adamw": lambda model: stable_adamw(model, lr=1e-2, betas=[0.9, 0.98]),
 }

@@ -1,0 +1,177 @@
+"""`python -m pretrain.compare_translations`: which of several models translates a test set best, and how sure that is.
+
+Writes `scores.json`, `table.txt` and `provenance.json` into `output`, and prints the table. Must not import torch.
+"""
+
+import glob
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from conf.command import command
+from conf.errors import InputError
+
+
+@dataclass
+class CompareOptions:
+    """Options of `conf/compare_translations.yaml`."""
+
+    arms: dict[str, Any] = MISSING
+    reference: str = MISSING
+    language: str = MISSING
+    group_key: str | None = None
+    cluster_key: str | None = None
+    bitext: str | None = None
+    resamples: int = 1000
+    output: str = MISSING
+
+
+@command("compare_translations", schema=CompareOptions, directory="output")
+def main(config: DictConfig) -> None:
+    """Compare the arms of `config`; see `conf/compare_translations.yaml`."""
+    from conf.files import atomic_write_text, prepare_output_directory, sha256_file
+    from conf.provenance import write_provenance
+    from pretrain.evaluation.translation_arms import compare
+    from pretrain.evaluation.translation_table import as_text
+
+    arms = _arms(OmegaConf.to_container(config.arms, resolve=True))
+    if config.resamples < 2:
+        raise InputError(f"option 'resamples' must be at least 2, but is {config.resamples}")
+    read = {name: [read_translations(Path(folder)) for folder in folders] for name, folders in arms.items()}
+    first = next(iter(read.values()))[0]
+    items = read_items(Path(config.reference), first, config.group_key, config.cluster_key)
+    texts = {
+        name: [_in_order(run, items, folder) for run, folder in zip(runs, arms[name], strict=True)]
+        for name, runs in read.items()
+    }
+    bitext = [] if config.bitext is None else read_bitext(Path(config.bitext))
+    output = prepare_output_directory(config.output)
+    found = compare(items, texts, config.language, bitext, config.resamples)
+    table = as_text(found)
+    inputs = {"reference": f"sha256:{sha256_file(Path(config.reference))}"}
+    write_provenance(output, config, inputs, {})
+    atomic_write_text(output / "table.txt", table)
+    atomic_write_text(output / "scores.json", json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
+    print(table, end="")
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best translation of a source, and the source."""
+
+    source: str
+    text: str
+
+
+def _arms(given: Any) -> dict[str, list[str]]:
+    """The folders of each arm. Raises InputError unless they are names with a folder or a list of folders each."""
+    arms: dict[str, list[str]] = {}
+    for name, value in (given if isinstance(given, Mapping) else {}).items():
+        folders = [value] if isinstance(value, str) else value
+        if not isinstance(folders, list) or not folders or not all(isinstance(folder, str) for folder in folders):
+            arms = {}
+            break
+        arms[str(name)] = [found for folder in folders for found in _matching(folder)]
+    if not arms:
+        raise InputError(
+            "option 'arms' must give each name a folder of translations, a pattern, or a list of them, but is "
+            f"{given!r}"
+        )
+    return arms
+
+
+def _matching(pattern: str) -> list[str]:
+    """The folders that a pattern stands for; one without a wildcard stands for itself."""
+    if not glob.has_magic(pattern):
+        return [pattern]
+    found = sorted(glob.glob(pattern))  # noqa: PTH207, Path.glob takes no absolute pattern
+    if not found:
+        raise InputError(f"option 'arms' names '{pattern}', which matches no folder")
+    return found
+
+
+def read_translations(directory: Path) -> dict[str, Translation]:
+    """The best translation of each source by its id, in the order of the input.
+
+    Raises InputError for a folder that is not finished or was changed.
+    """
+    from pretrain.translation.output import verified_lines
+
+    found = {}
+    for line in verified_lines(directory):
+        best = line["translations"][0]["text"] if line["translations"] else ""
+        found[str(line["id"])] = Translation(line["source"], best)
+    return found
+
+
+def read_items(
+    path: Path, translations: Mapping[str, Translation], group_key: str | None, cluster_key: str | None
+) -> list[Any]:
+    """The test set, in the order of its file: sources are those of the translations.
+
+    Raises InputError for a line without what is asked for, an id that was not translated, or another number of lines
+    than there are translations.
+    """
+    from pretrain.evaluation.translation_arms import ALL, Item
+
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"option 'reference': '{path}' cannot be read: {error}") from error
+    lines = lines[:-1] if lines[-1] == "" else lines
+    if len(lines) != len(translations):
+        raise InputError(
+            f"'{path}' must have a reference for each of the {len(translations)} translations, but has {len(lines)} "
+            "lines"
+        )
+    if path.suffix != ".jsonl":
+        if group_key or cluster_key:
+            raise InputError("group_key and cluster_key are keys of a jsonl reference; leave them out for a text file")
+        known = zip(translations.items(), lines, strict=True)
+        return [Item(name, one.source, reference) for (name, one), reference in known]
+    items = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            wanted = {key: str(record[key]) for key in ("id", "reference", group_key, cluster_key) if key is not None}
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"'{path}', line {number}: {error!r}; expected an object with that key") from error
+        if wanted["id"] not in translations:
+            raise InputError(f"'{path}', line {number}: there is no translation with the id '{wanted['id']}'")
+        items.append(
+            Item(
+                wanted["id"],
+                translations[wanted["id"]].source,
+                wanted["reference"],
+                wanted[group_key] if group_key else ALL,
+                wanted[cluster_key] if cluster_key else None,
+            )
+        )
+    return items
+
+
+def read_bitext(path: Path) -> list[tuple[str, str]]:
+    """Pairs of a tsv. Raises InputError for a line that is no pair."""
+    pairs = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
+        columns = line.split("\t")
+        if len(columns) < 2:
+            raise InputError(f"'{path}', line {number}: expected source, a tab and target, but found no tab")
+        pairs.append((columns[0], columns[1]))
+    return pairs
+
+
+def _in_order(run: Mapping[str, Translation], items: Sequence[Any], folder: str) -> list[str]:
+    missing = [item.id for item in items if item.id not in run]
+    if missing or len(run) != len(items):
+        what = f"lacks '{missing[0]}'" if missing else f"has {len(run)} sentences, not {len(items)}"
+        raise InputError(f"all arms must have translated the same test set, but '{folder}' {what}")
+    return [run[item.id].text for item in items]
+
+
+if __name__ == "__main__":
+    main()
