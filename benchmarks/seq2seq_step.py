@@ -45,7 +45,7 @@ SHAPES = {
     "base": Seq2SeqShape("mass_base", 32_000),
 }
 # Packed rows a step, and timed steps; the same with --quick.
-_SIZES = {"tiny": (8, 10), "small": (32, 10), "base": (8, 4)}
+_SIZES = {"tiny": (8, 10), "small": (32, 10), "base": (16, 3)}
 _QUICK = {"tiny": (8, 2), "small": (32, 3), "base": (4, 2)}
 _FEEDINGS: dict[Feeding, str] = {"full": "all places", "compact": "fragments alone"}
 # In bf16 with dropout on probabilities, its plain attention is the faster one on some CPUs.
@@ -98,7 +98,7 @@ def main() -> None:
         parser.add_argument("--vocab-size", type=int, help="default: 16,384 of small, 32,000 of base")
         parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
         parser.add_argument("--runs", type=int, default=3)
-        parser.add_argument("--steps", type=int, help="timed steps of each run (default: 10 of small, 4 of base)")
+        parser.add_argument("--steps", type=int, help="timed steps of each run (default: 10 of small, 3 of base)")
         parser.add_argument(
             "--clock",
             choices=list(CLOCKS),
