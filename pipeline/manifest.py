@@ -161,7 +161,7 @@ def _no_shards(directory: Path) -> str:
         return f"'{directory}' is a pattern, but shards are named one directory by one: {wanted}"
     if (directory / "checkpoints").is_dir():
         return f"'{directory}' is a run, not shards: {wanted}"
-    if (directory / "tokenizer.json").is_file() and not any(directory.glob("*/*.arrow")):
+    if (directory / "tokenizer.json").is_file() and not (directory / "shards").is_dir():
         return f"'{directory}' is a tokenizer, not shards: {wanted}"
     return (
         f"'{directory}' is not a finished shard directory: there is no {MANIFEST} in it; run the command that writes "
