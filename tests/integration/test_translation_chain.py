@@ -48,4 +48,4 @@ def test_the_demo_compares_its_three_arms_and_a_second_start_finds_it_complete(t
     }
     assert {score["group"] for score in scores["scores"]} == {"all", "names seen in bitext", "only in monolingual"}
     again = start(*words)
-    assert again.returncode == 0 and "nothing to do" in again.stderr, again.stderr
+    assert again.returncode == 0 and "nothing to do" in again.stdout, again.stderr
