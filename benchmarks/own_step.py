@@ -143,7 +143,7 @@ class OwnStep:
         """Take one optimiser step; return the batch's tokens that count."""
         micro_batch, number = next(self._batches), next(self._numbers)
         if self._counts == "targets":
-            tokens, places = int(micro_batch.counts[self._main]), len(micro_batch.batch.decoder_input_ids)
+            tokens, places = int(micro_batch.counts[self._main]), len(micro_batch.batch.target.input_ids)
         else:
             tokens, places = micro_batch.tokens, len(micro_batch.batch.input_ids)
         self._tokens, self._places = self._tokens + tokens, self._places + places

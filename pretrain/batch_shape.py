@@ -68,7 +68,7 @@ def batch_shape(micro_batches: Sequence[MicroBatch[Any]], loss_names: Sequence[s
     """Return the shape of a sample of batches (one step of one rank is enough)."""
     batches = [micro_batch.batch for micro_batch in micro_batches]
     lengths = _lengths([batch.layout for batch in batches])
-    decoders = [batch.decoder_layout for batch in batches if isinstance(batch, PairBatch)]
+    decoders = [batch.target.layout for batch in batches if isinstance(batch, PairBatch)]
     inside = lengths > 0
     tokens = max(1, sum(micro_batch.tokens for micro_batch in micro_batches))
     counts = {name: sum(micro_batch.counts[name] for micro_batch in micro_batches) for name in loss_names}

@@ -6,8 +6,8 @@ Pure functions on numpy arrays and tensors. No objective, no masking, no model, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -16,12 +16,15 @@ from torch import Tensor
 
 from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout
+from pretrain.models.tokens import Tokens, moved
 
 
 class ModelBatch(Protocol):
-    """All that the engine and the trainer know of a batch; `layout` is that of the rows that were read."""
+    """All that the engine and the trainer know of a batch."""
 
-    layout: AttentionLayout
+    @property
+    def layout(self) -> AttentionLayout:
+        """That of the rows that were read."""
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """The same batch on another device."""
@@ -54,7 +57,7 @@ class Batch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The same batch on another device."""
-        return _moved(self, device, non_blocking)
+        return moved(self, device, non_blocking)
 
     def for_compiled_code(self) -> None:
         """Have a compiled graph assume nothing of the number of sequences."""
@@ -69,46 +72,32 @@ class PairBatch:
     and no other. A sequence may have no token in the decoder; the decoder's rows have a length of their own, and what
     pads one is at the end of the row's last sequence, where (the decoder being causal) no token before it sees it.
 
-    `input_ids`, `position_ids` int64 [T], `decoder_input_ids`, `decoder_position_ids` int64 [D];
-    `target_positions` int64 [C] index the decoder's flat tokens; `labels` int64 [C]; `weights` float32 [C], 0 for a
-    slot that is not used, whose position and label are valid indices all the same. Only where they are wanted:
-    `language_ids` int64 [T] and `decoder_language_ids` int64 [D]; `hidden_keys` bool [T], true where the encoder's
-    token is not seen by the decoder (every sequence has one that is).
+    `source` has the T tokens, `target` the D that the decoder reads; `target_positions` int64 [C] index these; `labels`
+    int64 [C]; `weights` float32 [C], 0 for a slot that is not used, whose position and label are valid indices all the
+    same. Only where it is wanted: `hidden_keys` bool [T], true where the encoder's token is not seen by the decoder
+    (every sequence has one that is).
     """
 
-    input_ids: Tensor
-    position_ids: Tensor
-    layout: AttentionLayout
-    decoder_input_ids: Tensor
-    decoder_position_ids: Tensor
-    decoder_layout: AttentionLayout
+    source: Tokens
+    target: Tokens
     target_positions: Tensor
     labels: Tensor
     weights: Tensor
-    language_ids: Tensor | None = None
-    decoder_language_ids: Tensor | None = None
     hidden_keys: Tensor | None = None
+
+    @property
+    def layout(self) -> AttentionLayout:
+        """The encoder's, which is that of the rows that were read."""
+        return self.source.layout
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
         """The same batch on another device."""
-        return _moved(self, device, non_blocking)
+        return moved(self, device, non_blocking)
 
     def for_compiled_code(self) -> None:
         """Have a compiled graph assume nothing of the number of sequences."""
-        self.layout.for_compiled_code()
-        self.decoder_layout.for_compiled_code()
-
-
-_AnyBatch = TypeVar("_AnyBatch", Batch, PairBatch)
-
-
-def _moved(batch: _AnyBatch, device: torch.device | str, non_blocking: bool) -> _AnyBatch:
-    """The same batch with every part on `device`."""
-
-    def moved(part: Any) -> Any:
-        return None if part is None else part.to(device, non_blocking=non_blocking)
-
-    return type(batch)(**{item.name: moved(getattr(batch, item.name)) for item in fields(batch)})
+        self.source.layout.for_compiled_code()
+        self.target.layout.for_compiled_code()
 
 
 def from_rows(

@@ -16,6 +16,7 @@ from torch import Tensor
 from pretrain.data.batching import PairBatch
 from pretrain.data.pair_batches import Int64Array, padded
 from pretrain.models.attention import AttentionLayout
+from pretrain.models.tokens import Tokens
 
 
 def lay_out_pairs(
@@ -47,17 +48,21 @@ def lay_out_pairs(
     # which none of its tokens sees, and an empty sequence stands for the source's padding.
     starts, decoder_starts = np.arange(len(lengths)) * width, np.arange(len(lengths)) * decoder_width
     return PairBatch(
-        input_ids=_filled(inside, source_ids, pad_id),
-        position_ids=torch.from_numpy((np.arange(width) * inside).reshape(-1)),
-        layout=_layout(starts, starts + source_lengths, width),
-        decoder_input_ids=_filled(decoder_inside, target_ids[is_read], pad_id),
-        decoder_position_ids=torch.from_numpy((np.arange(decoder_width) * decoder_inside).reshape(-1)),
-        decoder_layout=_layout(decoder_starts, decoder_starts + decoder_width, decoder_width),
+        source=Tokens(
+            input_ids=_filled(inside, source_ids, pad_id),
+            position_ids=torch.from_numpy((np.arange(width) * inside).reshape(-1)),
+            layout=_layout(starts, starts + source_lengths, width),
+            language_ids=None if languages is None else torch.from_numpy(np.repeat(languages[0], width)),
+        ),
+        target=Tokens(
+            input_ids=_filled(decoder_inside, target_ids[is_read], pad_id),
+            position_ids=torch.from_numpy((np.arange(decoder_width) * decoder_inside).reshape(-1)),
+            layout=_layout(decoder_starts, decoder_starts + decoder_width, decoder_width),
+            language_ids=None if languages is None else torch.from_numpy(np.repeat(languages[1], decoder_width)),
+        ),
         target_positions=torch.from_numpy(np.flatnonzero(decoder_inside)),
         labels=torch.from_numpy(target_ids[is_predicted].astype(np.int64)),
         weights=torch.from_numpy(np.repeat(used.astype(np.float32), lengths)),
-        language_ids=None if languages is None else torch.from_numpy(np.repeat(languages[0], width)),
-        decoder_language_ids=None if languages is None else torch.from_numpy(np.repeat(languages[1], decoder_width)),
     )
 
 
@@ -90,13 +95,18 @@ def with_sources(
     lengths = np.array([len(source) for source in sources], dtype=np.int64)
     width, inside = _places(lengths, longest)
     starts = np.arange(len(lengths)) * width
-    decoder = batch.decoder_layout
+    decoder = batch.target.layout
+    ids = np.concatenate([np.asarray(source, dtype=np.int64) for source in sources])
     return replace(
         batch,
-        input_ids=_filled(inside, np.concatenate([np.asarray(source, dtype=np.int64) for source in sources]), pad_id),
-        position_ids=torch.from_numpy((np.arange(width) * inside).reshape(-1)),
-        layout=_layout(starts, starts + lengths, width),
-        # Its own object: it remembers masks over the sources it had.
-        decoder_layout=AttentionLayout(decoder.cu_seqlens, decoder.max_seqlen, decoder.row_length),
-        language_ids=torch.from_numpy(np.repeat(languages, width)),
+        source=Tokens(
+            input_ids=_filled(inside, ids, pad_id),
+            position_ids=torch.from_numpy((np.arange(width) * inside).reshape(-1)),
+            layout=_layout(starts, starts + lengths, width),
+            language_ids=torch.from_numpy(np.repeat(languages, width)),
+        ),
+        # Its own layout: it remembers masks over the sources it had.
+        target=replace(
+            batch.target, layout=AttentionLayout(decoder.cu_seqlens, decoder.max_seqlen, decoder.row_length)
+        ),
     )

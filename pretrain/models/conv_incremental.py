@@ -17,6 +17,7 @@ from pretrain.models.attention import AttentionLayout
 from pretrain.models.conv_layers import SQRT_HALF, ConvDecoderLayer, WeightNormLinear
 from pretrain.models.conv_seq2seq import ConvSeq2SeqModel, Memory
 from pretrain.models.layers import working_dtype
+from pretrain.models.tokens import Tokens
 
 
 class FoldedLinear:
@@ -158,7 +159,7 @@ def _encode(model: ConvSeq2SeqModel, ids: Tensor, lengths: Tensor, language: int
     layout = AttentionLayout(bounds, max_seqlen=longest, row_length=longest)
     positions = torch.arange(longest, device=ids.device).repeat(len(ids))
     languages = None if language is None else torch.full_like(positions, language)
-    memory = model.encode(ids.flatten(), positions, layout, languages)
+    memory = model.encode(Tokens(ids.flatten(), positions, layout, languages))
     return Memory(*(part.view(len(ids), longest, -1) for part in memory))
 
 

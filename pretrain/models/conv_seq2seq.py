@@ -30,6 +30,7 @@ from pretrain.models.dropout import dropout
 from pretrain.models.encoder import padded_vocab_size
 from pretrain.models.encoder_decoder import EncoderDecoder
 from pretrain.models.layers import add_language, require_positions, run_layer, working_dtype
+from pretrain.models.tokens import Tokens
 
 if TYPE_CHECKING:
     from pretrain.models.conv_incremental import ConvIncrementalDecoder
@@ -114,16 +115,14 @@ class ConvEncoder(_Stack):
         super().__init__(config, config.encoder_convolutions, padded_vocab_size, causal=False)
         self._gradient_factor = 1.0 / (2.0 * len(config.decoder_convolutions))
 
-    def forward(
-        self, tokens: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None
-    ) -> Memory:
-        """Token vectors [T, embedding], int64 [T] each -> keys and values.
+    def forward(self, vectors: Tensor, source: Tokens) -> Memory:
+        """Vectors [T, embedding] of the source's tokens -> keys and values.
 
         The gradient that comes back through z is divided by twice the number of layers that attend to it; the one of e
         by itself, in the values, is not (the paper excludes the embeddings).
         """
-        embedded = self.embeddings(tokens, position_ids, language_ids)
-        states = self.output(self._run(embedded, layout))
+        embedded = self.embeddings(vectors, source.position_ids, source.language_ids)
+        states = self.output(self._run(embedded, source.layout))
         states = scale_gradient(states, self._gradient_factor)
         return Memory(states, (states + embedded) * SQRT_HALF)
 
@@ -136,17 +135,11 @@ class ConvDecoder(_Stack):
         super().__init__(config, config.decoder_convolutions, own, causal=True)
 
     def forward(
-        self,
-        tokens: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
-        source: AttendedSource,
-        language_ids: Tensor | None,
-        output_positions: Tensor | None,
+        self, vectors: Tensor, target: Tokens, source: AttendedSource, output_positions: Tensor | None
     ) -> Tensor:
-        """Token vectors [D, embedding], int64 [D] each -> states [D or C, output]."""
-        embedded = self.embeddings(tokens, position_ids, language_ids)
-        hidden = self._run(embedded, layout, embedded, source)
+        """Vectors [D, embedding] of the target's tokens -> states [D or C, output]."""
+        embedded = self.embeddings(vectors, target.position_ids, target.language_ids)
+        hidden = self._run(embedded, target.layout, embedded, source)
         if output_positions is not None:
             hidden = hidden.index_select(0, output_positions)
         return dropout(self.output(hidden), self.config.dropout, self.training)
@@ -210,41 +203,37 @@ class ConvSeq2SeqModel(EncoderDecoder):
         assert table is not None  # the encoder's side always has one
         return table
 
-    def encode(
-        self, input_ids: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None = None
-    ) -> Memory:
-        """int64 [T] each -> the encoder's keys and values.
+    def encode(self, source: Tokens) -> Memory:
+        """T tokens -> the encoder's keys and values.
 
         Raises InputError if a sequence may be longer than max_positions, or without ids of languages that are needed.
         """
-        require_positions(layout, self.config.max_positions)
-        memory: Memory = self.encoder(self.token_table("encoder")(input_ids), position_ids, layout, language_ids)
+        require_positions(source.layout, self.config.max_positions)
+        memory: Memory = self.encoder(self.token_table("encoder")(source.input_ids), source)
         return memory
 
     def decode(
         self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
+        target: Tokens,
         memory: Memory,
         memory_layout: AttentionLayout,
         *,
-        language_ids: Tensor | None = None,
         hidden_keys: Tensor | None = None,
         output_positions: Tensor | None = None,
     ) -> Tensor:
-        """The decoder's int64 [D] each and the encoder's keys and values -> states [D, output].
+        """The decoder's D tokens and the encoder's keys and values -> states [D, output].
 
         With `output_positions` int64 [C] only these, [C, output]. `hidden_keys` bool [T] as in `target_states`. Raises
         InputError as `encode` does.
         """
+        layout, input_ids = target.layout, target.input_ids
         require_positions(layout, self.config.max_positions)
         length, keys = len(input_ids), len(memory.keys)
         kernel, dtype = self._kernel(input_ids.device)
         prepare_cross_mask(layout, length, memory_layout, keys, hidden_keys, kernel, dtype)
         source = AttendedSource(*memory, layout, length, memory_layout, hidden_keys, kernel)
-        tokens = self.token_table("decoder")(input_ids)
-        states: Tensor = self.decoder(tokens, position_ids, layout, source, language_ids, output_positions)
+        vectors = self.token_table("decoder")(input_ids)
+        states: Tensor = self.decoder(vectors, target, source, output_positions)
         return states
 
     def incremental_decoder(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderDecoderConfig
+from pretrain.models.tokens import Tokens
 
 
 class EncoderDecoder(nn.Module, ABC):
@@ -25,72 +26,25 @@ class EncoderDecoder(nn.Module, ABC):
     vocab_size: int
 
     def forward(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
-        decoder_input_ids: Tensor,
-        decoder_position_ids: Tensor,
-        decoder_layout: AttentionLayout,
-        target_positions: Tensor,
-        *,
-        language_ids: Tensor | None = None,
-        decoder_language_ids: Tensor | None = None,
-        hidden_keys: Tensor | None = None,
+        self, source: Tokens, target: Tokens, target_positions: Tensor, *, hidden_keys: Tensor | None = None
     ) -> Tensor:
         """As `target_states`, and the output layer on it: logits [C, vocab_size] at the target positions."""
-        states = self.target_states(
-            input_ids,
-            position_ids,
-            layout,
-            decoder_input_ids,
-            decoder_position_ids,
-            decoder_layout,
-            target_positions,
-            language_ids=language_ids,
-            decoder_language_ids=decoder_language_ids,
-            hidden_keys=hidden_keys,
-        )
-        return self.logits(states)
+        return self.logits(self.target_states(source, target, target_positions, hidden_keys=hidden_keys))
 
     def target_states(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
-        decoder_input_ids: Tensor,
-        decoder_position_ids: Tensor,
-        decoder_layout: AttentionLayout,
-        target_positions: Tensor,
-        *,
-        language_ids: Tensor | None = None,
-        decoder_language_ids: Tensor | None = None,
-        hidden_keys: Tensor | None = None,
+        self, source: Tokens, target: Tokens, target_positions: Tensor, *, hidden_keys: Tensor | None = None
     ) -> Tensor:
         """The decoder's final states at `target_positions`, int64 [C]: [C, size], for `logits` or a loss in pieces.
 
-        The encoder's tokens, positions and languages are int64 [T], the decoder's int64 [D]. Sequence i of
-        `decoder_layout` reads sequence i of `layout`; it may be empty. `hidden_keys` bool [T]: True for an encoder
-        token that the decoder does not see. Ids of languages are needed where the model has languages, and not used
-        elsewhere.
+        The encoder reads the T tokens of `source`, the decoder the D of `target`, whose sequence i reads sequence i of
+        `source`; it may be empty. `hidden_keys` bool [T]: True for an encoder token that the decoder does not see.
         """
-        memory = self.encode(input_ids, position_ids, layout, language_ids)
-        return self.decode(
-            decoder_input_ids,
-            decoder_position_ids,
-            decoder_layout,
-            memory,
-            layout,
-            language_ids=decoder_language_ids,
-            hidden_keys=hidden_keys,
-            output_positions=target_positions,
-        )
+        memory = self.encode(source)
+        return self.decode(target, memory, source.layout, hidden_keys=hidden_keys, output_positions=target_positions)
 
     @abstractmethod
-    def encode(
-        self, input_ids: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None = None
-    ) -> Any:
-        """int64 [T] each -> what `decode` reads of the encoder's side, in the architecture's own form.
+    def encode(self, source: Tokens) -> Any:
+        """T tokens -> what `decode` reads of the encoder's side, in the architecture's own form.
 
         Raises InputError if a sequence may be longer than max_positions, or without ids of languages that are needed.
         """
@@ -98,17 +52,14 @@ class EncoderDecoder(nn.Module, ABC):
     @abstractmethod
     def decode(
         self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
+        target: Tokens,
         memory: Any,
         memory_layout: AttentionLayout,
         *,
-        language_ids: Tensor | None = None,
         hidden_keys: Tensor | None = None,
         output_positions: Tensor | None = None,
     ) -> Tensor:
-        """The decoder's int64 [D] each and what `encode` gave -> states [D, size].
+        """The decoder's D tokens and what `encode` gave of tokens with `memory_layout` -> states [D, size].
 
         With `output_positions` int64 [C] only these, [C, size]. `hidden_keys` bool [T] as in `target_states`. Raises
         InputError as `encode` does.

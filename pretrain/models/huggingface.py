@@ -39,6 +39,7 @@ from pretrain.models.huggingface_seq2seq import (
 from pretrain.models.language_model import LanguageModel
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.seq2seq import Seq2SeqModel
+from pretrain.models.tokens import Tokens
 from pretrain.models.weights import SAFETENSORS, model_from_state, read_weights
 
 logger = logging.getLogger(__name__)
@@ -240,11 +241,9 @@ def largest_difference(
         second = _RandomSide(lengths[::-1], model.vocab_size, generator)
         source, target = direction.ids(model)
         ours = model(
-            *first.inputs,
-            *second.inputs,
+            Tokens(*first.inputs, None if source is None else torch.full_like(first.inputs[0], source)),
+            Tokens(*second.inputs, None if target is None else torch.full_like(second.inputs[0], target)),
             second.real,
-            language_ids=None if source is None else torch.full_like(first.inputs[0], source),
-            decoder_language_ids=None if target is None else torch.full_like(second.inputs[0], target),
         )
         logits = theirs(
             input_ids=first.ids,

@@ -26,6 +26,7 @@ from pretrain.models.layers import (
     working_dtype,
 )
 from pretrain.models.seq2seq_decoder import CachedDecoder
+from pretrain.models.tokens import Tokens
 
 
 class _Stack(nn.Module):
@@ -62,12 +63,10 @@ class Seq2SeqEncoder(_Stack):
         layers = [EncoderLayer(config) for _ in range(config.num_encoder_layers)]
         super().__init__(config, Seq2SeqEmbeddings(config, padded_vocab_size), layers)
 
-    def forward(
-        self, tokens: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None
-    ) -> Tensor:
-        """Token vectors [T, hidden], int64 [T] each -> states [T, hidden]."""
-        hidden = self.embeddings(tokens, position_ids, language_ids)
-        return self._run(hidden, layout, None)
+    def forward(self, vectors: Tensor, source: Tokens) -> Tensor:
+        """Vectors [T, hidden] of the source's tokens -> states [T, hidden]."""
+        hidden = self.embeddings(vectors, source.position_ids, source.language_ids)
+        return self._run(hidden, source.layout, None)
 
 
 class Seq2SeqDecoder(_Stack):
@@ -79,18 +78,16 @@ class Seq2SeqDecoder(_Stack):
 
     def forward(
         self,
-        tokens: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
+        vectors: Tensor,
+        target: Tokens,
         memory: Tensor,
         memory_layout: AttentionLayout,
-        language_ids: Tensor | None,
         hidden_keys: Tensor | None,
         output_positions: Tensor | None,
     ) -> Tensor:
-        """Token vectors [D, hidden], int64 [D] each, `memory` [T, hidden] -> states [D or C, hidden]."""
-        hidden = self.embeddings(tokens, position_ids, language_ids)
-        return self._run(hidden, layout, memory, memory_layout, hidden_keys, output_positions=output_positions)
+        """Vectors [D, hidden] of the target's tokens, `memory` [T, hidden] -> states [D or C, hidden]."""
+        hidden = self.embeddings(vectors, target.position_ids, target.language_ids)
+        return self._run(hidden, target.layout, memory, memory_layout, hidden_keys, output_positions=output_positions)
 
 
 class OutputBias(nn.Module):
@@ -126,46 +123,41 @@ class Seq2SeqModel(EncoderDecoder):
         assert self.encoder.embeddings.token is not None  # the encoder's side has the table
         return self.encoder.embeddings.token
 
-    def encode(
-        self, input_ids: Tensor, position_ids: Tensor, layout: AttentionLayout, language_ids: Tensor | None = None
-    ) -> Tensor:
-        """int64 [T] each -> the encoder's states [T, hidden].
+    def encode(self, source: Tokens) -> Tensor:
+        """T tokens -> the encoder's states [T, hidden].
 
         Raises InputError if a sequence may be longer than max_positions, or without ids of languages that are needed.
         """
+        layout, input_ids = source.layout, source.input_ids
         require_positions(layout, self.config.max_positions)
-        tokens = self._token(input_ids)
+        vectors = self._token(input_ids)
         prepare_mask(layout, len(input_ids), *self._kernel(input_ids.device, hides_keys=False), False, None)
-        states: Tensor = self.encoder(tokens, position_ids, layout, language_ids)
+        states: Tensor = self.encoder(vectors, source)
         return states
 
     def decode(
         self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        layout: AttentionLayout,
+        target: Tokens,
         memory: Tensor,
         memory_layout: AttentionLayout,
         *,
-        language_ids: Tensor | None = None,
         hidden_keys: Tensor | None = None,
         output_positions: Tensor | None = None,
     ) -> Tensor:
-        """The decoder's int64 [D] each and the encoder's states [T, hidden] -> states [D, hidden].
+        """The decoder's D tokens and the encoder's states [T, hidden] -> states [D, hidden].
 
         With `output_positions` int64 [C] only these, [C, hidden]. `hidden_keys` bool [T] as in `target_states`. Raises
         InputError as `encode` does.
         """
+        layout, input_ids = target.layout, target.input_ids
         require_positions(layout, self.config.max_positions)
-        tokens = self._token(input_ids)
+        vectors = self._token(input_ids)
         # What the layers share is made before them: a layer that is compiled or computed twice must change nothing.
         length, device = len(input_ids), input_ids.device
         prepare_mask(layout, length, *self._kernel(device, hides_keys=False), True, None)
         kernel, dtype = self._kernel(device, hides_keys=hidden_keys is not None)
         prepare_cross_mask(layout, length, memory_layout, len(memory), hidden_keys, kernel, dtype)
-        states: Tensor = self.decoder(
-            tokens, position_ids, layout, memory, memory_layout, language_ids, hidden_keys, output_positions
-        )
+        states: Tensor = self.decoder(vectors, target, memory, memory_layout, hidden_keys, output_positions)
         return states
 
     def incremental_decoder(

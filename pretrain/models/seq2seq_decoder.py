@@ -18,6 +18,7 @@ from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.layers import DecoderLayer, Mlp
 from pretrain.models.positions import SinusoidalPositions
+from pretrain.models.tokens import Tokens
 
 if TYPE_CHECKING:
     from pretrain.models.seq2seq import Seq2SeqModel
@@ -279,7 +280,7 @@ def _encode_group(model: Seq2SeqModel, ids: Tensor, lengths: Tensor, language: i
     layout = AttentionLayout(torch.cat([bounds, end]).to(torch.int32), width, width).to(ids.device)
     positions = torch.arange(width, device=ids.device).repeat(sentences)
     languages = None if language is None else torch.full_like(positions, language)
-    return model.encode(ids.reshape(-1), positions, layout, languages).view(sentences, width, -1)
+    return model.encode(Tokens(ids.reshape(-1), positions, layout, languages)).view(sentences, width, -1)
 
 
 def _position_rows(model: Seq2SeqModel, language: int | None) -> Tensor:

@@ -18,6 +18,7 @@ from pretrain.data.batching import PairBatch, from_rows
 from pretrain.data.counter import UInt64Array
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderDecoderConfig
+from pretrain.models.tokens import Tokens
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.fragments import BoolArray, FragmentRule, Int64Array, choose_fragments, most_targets
 from pretrain.objectives.masking import Choice, replace_tokens
@@ -152,17 +153,16 @@ class MASS:
         if not self.cross_attention_to_masks:
             hidden_keys = torch.from_numpy((corrupted.hidden & (corrupted.inputs == self._mask_id)).reshape(-1))
         batch = PairBatch(
-            input_ids=input_ids,
-            position_ids=position_ids,
-            layout=layout,
-            decoder_input_ids=filled(before, self._pad_id),
-            decoder_position_ids=filled(position_ids.numpy()[targets] - 1, 0),
-            decoder_layout=decoder_layout,
+            source=Tokens(input_ids, position_ids, layout, _for_each_place(rows.language, ids.shape[1])),
+            target=Tokens(
+                input_ids=filled(before, self._pad_id),
+                position_ids=filled(position_ids.numpy()[targets] - 1, 0),
+                layout=decoder_layout,
+                language_ids=_for_each_place(rows.language, self.decoder_row_length),
+            ),
             target_positions=torch.arange(places),
             labels=filled(ids.reshape(-1)[targets], 0),
             weights=weights,
-            language_ids=_for_each_place(rows.language, ids.shape[1]),
-            decoder_language_ids=_for_each_place(rows.language, self.decoder_row_length),
             hidden_keys=hidden_keys,
         )
         tokens = int((rows.segments > 0)[used].sum())

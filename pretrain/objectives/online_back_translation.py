@@ -114,7 +114,7 @@ class OnlineBackTranslation:
         training = model.training
         model.eval()
         try:
-            with torch.autocast(batch.input_ids.device.type, enabled=False):
+            with torch.autocast(batch.source.input_ids.device.type, enabled=False):
                 batch = self._translated(cast(EncoderDecoder, model), batch)
         finally:
             model.train(training)
@@ -125,11 +125,12 @@ class OnlineBackTranslation:
 
     def _translated(self, model: EncoderDecoder, batch: PairBatch) -> PairBatch:
         """The batch with a translation of each sentence as its source."""
-        assert batch.language_ids is not None
-        bounds = batch.layout.cu_seqlens.cpu().numpy()
+        sentences = batch.source
+        assert sentences.language_ids is not None
+        bounds = sentences.layout.cu_seqlens.cpu().numpy()
         # A sentence and its padding are two sequences.
         starts, ends = bounds[:-1:2], bounds[1::2]
-        flat, own = batch.input_ids.cpu().numpy(), batch.language_ids.cpu().numpy()[starts]
+        flat, own = sentences.input_ids.cpu().numpy(), sentences.language_ids.cpu().numpy()[starts]
         most = int(model.config.max_positions) - 2
         cls_id, sep_id = self._vocabulary.cls_id, self._vocabulary.sep_id
         sources: list[list[int]] = [[] for _ in starts]
@@ -148,4 +149,4 @@ class OnlineBackTranslation:
                 sources[i] = [cls_id, *best.tokens[:most], sep_id]
         return with_sources(
             batch, sources, 1 - own, pad_id=self._facts.special_ids["pad"], longest=int(model.config.max_positions)
-        ).to(batch.input_ids.device)
+        ).to(sentences.input_ids.device)

@@ -17,16 +17,7 @@ from pretrain.models.language_model import make_encoder_decoder
 def pair_states(model: nn.Module, batch: PairBatch) -> Tensor:
     """Return the decoder's states [C, hidden] at the target slots of a batch."""
     return cast(EncoderDecoder, model).target_states(
-        batch.input_ids,
-        batch.position_ids,
-        batch.layout,
-        batch.decoder_input_ids,
-        batch.decoder_position_ids,
-        batch.decoder_layout,
-        batch.target_positions,
-        language_ids=batch.language_ids,
-        decoder_language_ids=batch.decoder_language_ids,
-        hidden_keys=batch.hidden_keys,
+        batch.source, batch.target, batch.target_positions, hidden_keys=batch.hidden_keys
     )
 
 

@@ -76,9 +76,9 @@ def test_compact_inputs_and_labels_are_ours(pieces, decoder_input) -> None:
     made = objective.make_batch(Rows(ids, segments), keys(len(pieces)), np.ones(len(pieces), bool), training=True).batch
     used = made.weights > 0
     inside = batch.labels != IGNORED
-    assert torch.equal(batch.decoder_input_ids[inside], made.decoder_input_ids[used])
+    assert torch.equal(batch.decoder_input_ids[inside], made.target.input_ids[used])
     assert torch.equal(batch.labels[inside], made.labels[used])
-    encoder = made.input_ids.view(len(pieces), -1)[:, : batch.input_ids.shape[1]]
+    encoder = made.source.input_ids.view(len(pieces), -1)[:, : batch.input_ids.shape[1]]
     assert torch.equal(encoder, batch.input_ids[:, : FACTS.row_length])
     # What pads the decoder comes last, where a causal decoder needs no mask for it.
     assert all(not (later & ~earlier).any() for earlier, later in pairwise(inside.T))

@@ -25,7 +25,7 @@ def test_the_shape_of_a_batch_has_its_sequences_and_its_share_of_targets():
 def two_sided():
     made = parity_cases.micro_batch(0, range(4))
     sources, targets = side([[[5] * 7, [5] * 4]], 12), side([[[5] * 3, []]], 6)
-    batch = PairBatch(*sources.inputs, *targets.inputs, targets.real, targets.ids[targets.real], torch.ones(3))
+    batch = PairBatch(sources.tokens(), targets.tokens(), targets.real, targets.ids[targets.real], torch.ones(3))
     return replace(made, batch=batch, counts={"mass": 3.0}, tokens=11)
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from conf.errors import InputError
 from pretrain.data.batching import Batch, PairBatch, from_rows, pad_sequences
+from pretrain.models.tokens import Tokens
 
 
 def test_rows_become_sequences_and_padding_is_its_own():
@@ -72,25 +73,26 @@ def test_a_batch_moves_as_a_whole():
     assert all(part.device.type == "meta" for part in vars(whole.to("meta")).values() if isinstance(part, torch.Tensor))
 
 
-def pair_batch(**extra):
+def pair_batch(languages=(None, None), hidden_keys=None):
     input_ids, position_ids, layout, starts = pad_sequences([[2, 9, 8, 3], [2, 3]], pad_id=0)
     decoder = pad_sequences([[9, 8], [2]], pad_id=0)[:3]
-    return PairBatch(input_ids, position_ids, layout, *decoder, starts, starts, torch.ones(2), **extra)
+    source = Tokens(input_ids, position_ids, layout, languages[0])
+    return PairBatch(source, Tokens(*decoder, languages[1]), starts, starts, torch.ones(2), hidden_keys)
 
 
 def test_a_pair_batch_moves_as_a_whole_with_what_it_has_and_without_what_it_has_not():
     moved = pair_batch().to("meta")
-    assert moved.layout.cu_seqlens.device.type == moved.decoder_layout.cu_seqlens.device.type == "meta"
-    assert moved.language_ids is None and moved.decoder_language_ids is None and moved.hidden_keys is None
-    languages = {"language_ids": torch.zeros(8), "decoder_language_ids": torch.zeros(4)}
-    whole = pair_batch(**languages, hidden_keys=torch.zeros(8, dtype=torch.bool)).to("meta")
-    tensors = [part for part in vars(whole).values() if isinstance(part, torch.Tensor)]
+    assert moved.source.layout.cu_seqlens.device.type == moved.target.layout.cu_seqlens.device.type == "meta"
+    assert moved.source.language_ids is None and moved.target.language_ids is None and moved.hidden_keys is None
+    whole = pair_batch((torch.zeros(8), torch.zeros(4)), torch.zeros(8, dtype=torch.bool)).to("meta")
+    parts = [*vars(whole).values(), *vars(whole.source).values(), *vars(whole.target).values()]
+    tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     assert len(tensors) == 10 and all(tensor.device.type == "meta" for tensor in tensors)
 
 
 def test_compiled_code_assumes_nothing_of_the_number_of_sequences_of_either_side():
     batch = pair_batch()
     batch.for_compiled_code()
-    for layout in (batch.layout, batch.decoder_layout):
+    for layout in (batch.layout, batch.target.layout):
         assert 0 in layout.cu_seqlens._dynamo_weak_dynamic_indices
-    assert not hasattr(batch.input_ids, "_dynamo_weak_dynamic_indices")
+    assert not hasattr(batch.source.input_ids, "_dynamo_weak_dynamic_indices")

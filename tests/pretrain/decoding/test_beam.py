@@ -26,7 +26,7 @@ def everything(model, source, vocab_size):
     outputs += [list(start) for start in itertools.product(ordinary, repeat=LENGTH)]
     side, target = one_a_row([(source, [2, *output[:-1]]) for output in outputs])
     with torch.no_grad():
-        found = model(*side.inputs, *target.inputs, target.real).log_softmax(1)
+        found = model(side.tokens(), target.tokens(), target.real).log_softmax(1)
     totals, start = {}, 0
     for output in outputs:
         rows = found[start : start + len(output)]

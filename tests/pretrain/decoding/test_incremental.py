@@ -33,12 +33,9 @@ def model(request) -> Seq2SeqModel:
 def whole(model, source, target):
     """Logits of the whole decoder at the last token of `target`."""
     source, target = one_a_row([(source, target)])
-    languages = {}
-    if model.config.languages:
-        languages["language_ids"] = torch.full_like(source.ids, 1)
-        languages["decoder_language_ids"] = torch.full_like(target.ids, 0)
+    languages = (1, 0) if model.config.languages else (None, None)
     with torch.no_grad():
-        return model(*source.inputs, *target.inputs, target.real[-1:], **languages)[0]
+        return model(source.tokens(languages[0]), target.tokens(languages[1]), target.real[-1:])[0]
 
 
 def begin(model, sources):

@@ -28,7 +28,7 @@ def model():
 def probabilities(model, target):
     source, side = one_a_row([(SOURCE, target)])
     with torch.no_grad():
-        return model(*source.inputs, *side.inputs, side.real[-1:])[0].double().softmax(0).numpy()
+        return model(source.tokens(), side.tokens(), side.real[-1:])[0].double().softmax(0).numpy()
 
 
 def counts(model, options, number=4000):

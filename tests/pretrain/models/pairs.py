@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pretrain.models.attention import AttentionLayout
+from pretrain.models.tokens import Tokens
 
 Pair = tuple[Sequence[int], Sequence[int]]
 
@@ -20,9 +21,10 @@ class Side:
     layout: AttentionLayout
     spans: list[tuple[int, int]]
 
-    @property
-    def inputs(self) -> tuple[Tensor, Tensor, AttentionLayout]:
-        return self.ids, self.positions, self.layout
+    def tokens(self, language: int | None = None) -> Tokens:
+        """As a model takes them, all in the language of this number."""
+        languages = None if language is None else torch.full_like(self.ids, language)
+        return Tokens(self.ids, self.positions, self.layout, languages)
 
     @property
     def real(self) -> Tensor:

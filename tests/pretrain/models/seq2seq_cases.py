@@ -33,8 +33,7 @@ def batch(step: int, rank: int) -> PairBatch:
     draws = [torch.randint(5, VOCAB, (n,), generator=generator).tolist() for n in (7, 4, 5, 6, 9, 3)]
     source, target = sides([[(draws[0], draws[1]), (draws[2], draws[3])], [(draws[4], draws[5])]], 14, 12)
     labels = torch.randint(5, VOCAB, (len(target.real),), generator=generator)
-    languages = torch.ones_like(source.ids), torch.zeros_like(target.ids)
-    return PairBatch(*source.inputs, *target.inputs, target.real, labels, torch.ones(len(labels)), *languages)
+    return PairBatch(source.tokens(1), target.tokens(0), target.real, labels, torch.ones(len(labels)))
 
 
 def loss(model: nn.Module, given: PairBatch) -> dict[str, Tensor]:

@@ -25,12 +25,9 @@ def start(model, sources, pad_id=0):
 
 def whole(model, source, target):
     """Logits of the last token of a target, by the packed model."""
-    sides = one_a_row([(source, target)])
-    languages = {}
-    if model.config.languages:
-        ids = [torch.full_like(side.ids, number) for side, number in zip(sides, (1, 0), strict=True)]
-        languages = {"language_ids": ids[0], "decoder_language_ids": ids[1]}
-    return model(*sides[0].inputs, *sides[1].inputs, torch.tensor([len(target) - 1]), **languages)[0]
+    languages = (1, 0) if model.config.languages else (None, None)
+    sides = [side.tokens(number) for side, number in zip(one_a_row([(source, target)]), languages, strict=True)]
+    return model(*sides, torch.tensor([len(target) - 1]))[0]
 
 
 @settings(max_examples=20, deadline=None)

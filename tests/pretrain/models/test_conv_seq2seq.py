@@ -27,16 +27,15 @@ KERNELS = ["sdpa", "matmul", "reference"]
 MODELS = {name: make_conv(config) for name, config in CONV_FORMS.items()}
 
 
-def languages_of(model, source, target):
-    """The arguments that say each side's language, where the model has languages: fr to en."""
-    if not model.config.languages:
-        return {}
-    return {"language_ids": torch.full_like(source.ids, 1), "decoder_language_ids": torch.full_like(target.ids, 0)}
+def tokens_of(model, source, target):
+    """Both sides as the model takes them: where it has languages, fr to en."""
+    languages = (1, 0) if model.config.languages else (None, None)
+    return [side.tokens(number) for side, number in zip((source, target), languages, strict=True)]
 
 
 def run(model, source, target, **options):
     """Logits at all real tokens of the decoder's side."""
-    return model(*source.inputs, *target.inputs, target.real, **(languages_of(model, source, target) | options))
+    return model(*tokens_of(model, source, target), target.real, **options)
 
 
 def expected(model, pairs, state=None, **options):
@@ -157,13 +156,13 @@ def test_what_another_sequence_holds_leaves_logits_to_the_bit(data):
 def test_what_is_not_finite_in_another_sequence_stays_there():
     model = MODELS["separate"]
     source, _ = sides(ROWS, 13, 11)
-    before = model.encode(*source.inputs).keys
+    before = model.encode(source.tokens()).keys
     source.ids[8] = 74  # the first token of the second pair
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     state["encoder.embeddings.token.weight"][74] = math.nan
     damaged = ConvSeq2SeqModel(model.config, model.vocab_size).eval()
     damaged.load_state_dict(state)
-    after = damaged.encode(*source.inputs).keys
+    after = damaged.encode(source.tokens()).keys
     broken = after.isnan().any(1)
     assert broken.nonzero().flatten().tolist() == [8, 9, 10]
     assert torch.equal(after[~broken], before[~broken])
@@ -177,8 +176,8 @@ def seen(model, position, length=30):
         stack.embeddings.register_forward_hook(lambda _, __, out: found.append(out) or out)
         for stack in (model.encoder, model.decoder)
     ]
-    memory = model.encode(*source.inputs)
-    states = model.decode(*target.inputs, memory, source.layout, output_positions=torch.tensor([position]))
+    memory = model.encode(source.tokens())
+    states = model.decode(target.tokens(), memory, source.layout, output_positions=torch.tensor([position]))
     for hook in hooks:
         hook.remove()
     results = []
@@ -257,7 +256,7 @@ def test_the_model_is_one_graph_whatever_the_batch_holds():
         source, target = sides(rows, 14, 14)
         source.layout.for_compiled_code()
         target.layout.for_compiled_code()
-        inputs = (*source.inputs, *target.inputs, torch.tensor([1, 2, 15]))
+        inputs = (source.tokens(), target.tokens(), torch.tensor([1, 2, 15]))
         results = [function(*inputs) for function in (compiled, model)]
         torch.testing.assert_close(*results, atol=1e-5, rtol=1e-5)
         found = [torch.autograd.grad(out.square().sum(), list(model.parameters())) for out in results]
@@ -274,6 +273,6 @@ def test_a_sequence_beyond_the_positions_is_refused_on_either_side():
 def test_a_model_with_languages_needs_to_know_them():
     source, target = one_a_row(PAIRS)
     with pytest.raises(InputError, match=r"has language embeddings \(model.languages\), but the batch says no"):
-        MODELS["languages"](*source.inputs, *target.inputs, target.real)
+        MODELS["languages"](source.tokens(), target.tokens(), target.real)
     with pytest.raises(InputError, match="vocab_size must be at least 1, but is 0"):
         ConvSeq2SeqModel(CONV, 0)

@@ -40,22 +40,16 @@ def cases():
             yield pytest.param(name, Direction(*direction), id="-".join(filter(None, (name, *direction))))
 
 
-def language_options(model, direction, source, target):
-    ids = direction.ids(model)
-    if ids == (None, None):
-        return {}
-    return {
-        "language_ids": torch.full_like(source.ids, ids[0]),
-        "decoder_language_ids": torch.full_like(target.ids, ids[1]),
-    }
+def tokens_of(model, direction, source, target):
+    """Both sides as our model takes them."""
+    return [side.tokens(number) for side, number in zip((source, target), direction.ids(model), strict=True)]
 
 
 @torch.no_grad()
 def our_logits(model, direction=NOWHERE, rows=None):
     """Logits at all real decoder tokens of PAIRS: one pair a row, or packed as `rows` say."""
     source, target = one_a_row(PAIRS) if rows is None else sides(rows, 16, 16)
-    options = language_options(model, direction, source, target)
-    return model(*source.inputs, *target.inputs, target.real, **options)
+    return model(*tokens_of(model, direction, source, target), target.real)
 
 
 def padded(sequences):
@@ -80,8 +74,7 @@ def our_greedy(model, direction, steps):
     for _ in range(steps):
         source, target = one_a_row([(pair[0], text) for pair, text in zip(PAIRS, texts, strict=True)])
         last = torch.tensor([end - 1 for _, end in target.spans])
-        options = language_options(model, direction, source, target)
-        choices = model(*source.inputs, *target.inputs, last, **options).argmax(1).tolist()
+        choices = model(*tokens_of(model, direction, source, target), last).argmax(1).tolist()
         for text, choice in zip(texts, choices, strict=True):
             if text[-1] != SEP:
                 text.append(choice)
@@ -220,7 +213,7 @@ def test_original_decoder_positions_are_those_of_bart_given_shifted_embeddings(f
     source, target = sides([list(zip(hidden, inputs, strict=True))], 36, 16)
     for (start, end), (a, _) in zip(target.spans, fragments, strict=True):
         target.positions[start:end] += a - 1
-    ours = model(*source.inputs, *target.inputs, target.real).split([7, 6])
+    ours = model(source.tokens(), target.tokens(), target.real).split([7, 6])
     for number, (a, b) in enumerate(fragments):
         table = theirs.model.decoder.embed_positions.weight[2:]
         embedded = theirs.model.decoder.embed_tokens(torch.tensor([inputs[number]]))
@@ -307,8 +300,8 @@ def test_a_bare_model_comes_in_without_an_output_bias(tmp_path):
     source, target = one_a_row(PAIRS[:1])
     with torch.no_grad():
         expected = theirs(input_ids=torch.tensor([PAIRS[0][0]]), decoder_input_ids=torch.tensor([PAIRS[0][1]]))
-        states = model.target_states(*source.inputs, *target.inputs, target.real)
-        memory = model.encode(*source.inputs)[source.real]
+        states = model.target_states(source.tokens(), target.tokens(), target.real)
+        memory = model.encode(source.tokens())[source.real]
     torch.testing.assert_close(states, expected.last_hidden_state[0], atol=1e-5, rtol=0)
     torch.testing.assert_close(memory, expected.encoder_last_hidden_state[0], atol=1e-5, rtol=0)
 

@@ -190,7 +190,7 @@ def test_an_encoder_decoder_loads_from_its_run_and_its_export(form, tokenizer_fo
     write_checkpoint(tmp_path / "run", model, tokenizer_folder)
     export_folder(model, tokenizer_folder, tmp_path / "exported")
     source, target = one_a_row([([2, 11, 12, 3], [2, 13, 14]), ([2, 15, 3], [2, 16])])
-    inputs = (*source.inputs, *target.inputs, target.real)
+    inputs = (source.tokens(), target.tokens(), target.real)
     for path in (tmp_path / "run", tmp_path / "exported"):
         loaded = load_model(path)
         assert isinstance(loaded.model, Seq2SeqModel) and not loaded.model.training

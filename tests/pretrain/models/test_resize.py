@@ -112,7 +112,7 @@ def test_an_encoder_decoder_grows_with_its_optimisers_state():
     weights = resize_weights(model.state_dict(), model.config, 75, 130, generator())
     larger = model_from_state(model.config, 130, weights, "here")
     source, target = one_a_row([([2, 11, 12, 3], [2, 13, 14])])
-    inputs = (*source.inputs, *target.inputs, target.real)
+    inputs = (source.tokens(), target.tokens(), target.real)
     with torch.no_grad():
         torch.testing.assert_close(larger(*inputs)[:, :75], model(*inputs), atol=1e-6, rtol=1e-5)
     state = {f"exp_avg/{name}": torch.ones_like(p) for name, p in model.named_parameters()}
@@ -129,7 +129,7 @@ def test_a_convolutional_model_grows_in_every_table_of_the_vocabulary(form):
     weights = resize_weights(model.state_dict(), model.config, 75, 4130, generator())
     larger = model_from_state(model.config, 4130, weights, "here")
     source, target = one_a_row([([2, 11, 12, 3], [2, 13, 14])])
-    inputs = (*source.inputs, *target.inputs, target.real)
+    inputs = (source.tokens(), target.tokens(), target.real)
     with torch.no_grad():
         torch.testing.assert_close(larger(*inputs)[:, :75], model(*inputs), atol=1e-6, rtol=1e-5)
     tables = {EMBEDDING: 0.1}

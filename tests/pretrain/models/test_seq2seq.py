@@ -25,20 +25,16 @@ ROWS = [PAIRS[:2], PAIRS[2:]]
 KERNELS = ["sdpa", "matmul", "reference"]
 
 
-def languages_of(model, source, target, names=("en", "fr")):
-    """The arguments that say each side's language, where the model has languages."""
-    if not model.config.languages:
-        return {}
-    ids = [
-        torch.full_like(s.ids, model.config.languages.index(n)) for s, n in zip((source, target), names, strict=True)
-    ]
-    return {"language_ids": ids[0], "decoder_language_ids": ids[1]}
+def tokens_of(model, source, target, names=("en", "fr")):
+    """Both sides as the model takes them: where it has languages, in the ones of these names."""
+    known = model.config.languages
+    numbers = [known.index(name) for name in names] if known else (None, None)
+    return [side.tokens(number) for side, number in zip((source, target), numbers, strict=True)]
 
 
-def run(model, source, target, **options):
+def run(model, source, target, names=("en", "fr"), **options):
     """Logits at all real tokens of the decoder's side."""
-    languages = languages_of(model, source, target)
-    return model(*source.inputs, *target.inputs, target.real, **(languages | options))
+    return model(*tokens_of(model, source, target, names), target.real, **options)
 
 
 @pytest.fixture(params=SEQ2SEQ_FORMS)
@@ -81,8 +77,8 @@ def seen(model, position, hidden_keys=None):
         stack.embeddings.register_forward_hook(lambda _, __, out: found.append(out) or out)
         for stack in (model.encoder, model.decoder)
     ]
-    inputs = (*source.inputs, *target.inputs, torch.tensor([position]))
-    states = model.target_states(*inputs, **languages_of(model, source, target), hidden_keys=hidden_keys)
+    tokens = tokens_of(model, source, target)
+    states = model.target_states(*tokens, torch.tensor([position]), hidden_keys=hidden_keys)
     for hook in hooks:
         hook.remove()
     gradients = torch.autograd.grad(states.square().sum(), found)
@@ -107,8 +103,8 @@ def test_hidden_encoder_tokens_reach_the_decoder_through_their_neighbours_only(k
     plain, hiding = run(model, source, target), run(model, source, target, hidden_keys=hidden)
     assert not torch.allclose(plain[:4], hiding[:4], atol=1e-3)
     torch.testing.assert_close(plain[4:], hiding[4:], atol=1e-6, rtol=1e-5)
-    memory = model.encode(*source.inputs).detach().requires_grad_()
-    states = model.decode(*target.inputs, memory, source.layout, hidden_keys=hidden)
+    memory = model.encode(source.tokens()).detach().requires_grad_()
+    states = model.decode(target.tokens(), memory, source.layout, hidden_keys=hidden)
     (gradient,) = torch.autograd.grad(states[target.real[:4]].square().sum(), memory)
     assert gradient.abs().sum(1).nonzero().flatten().tolist() == [0, 3, 4]
 
@@ -125,16 +121,15 @@ def test_a_source_without_a_target_is_passed_over(model):
 
 def test_wanted_positions_are_computed_as_if_all_were(model):
     source, target = sides(ROWS, 10, 11)
-    languages = languages_of(model, source, target)
-    memory = model.encode(*source.inputs, *list(languages.values())[:1])
-    options = {"language_ids": languages.get("decoder_language_ids")}
-    every = model.decode(*target.inputs, memory, source.layout, **options)
+    source, target = tokens_of(model, source, target)
+    memory = model.encode(source)
+    every = model.decode(target, memory, source.layout)
     wanted = torch.tensor([9, 1, 1, 3])
-    some = model.decode(*target.inputs, memory, source.layout, **options, output_positions=wanted)
+    some = model.decode(target, memory, source.layout, output_positions=wanted)
     torch.testing.assert_close(some, every[wanted], atol=1e-6, rtol=1e-5)
-    states = model.target_states(*source.inputs, *target.inputs, wanted, **languages)
+    states = model.target_states(source, target, wanted)
     torch.testing.assert_close(states, some)
-    torch.testing.assert_close(model.logits(states), model(*source.inputs, *target.inputs, wanted, **languages))
+    torch.testing.assert_close(model.logits(states), model(source, target, wanted))
 
 
 def test_every_parameter_is_reached_by_a_gradient(model):
@@ -203,12 +198,10 @@ def test_the_model_is_one_graph_whatever_the_batch_holds(form, recompute, kernel
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     for rows in (ROWS, [PAIRS[:1], PAIRS[1:]], [PAIRS[:3], PAIRS[3:]]):
         source, target = sides(rows, 14, 14)
-        options = languages_of(model, source, target)
-        if hides:
-            options["hidden_keys"] = source.ids == 12
+        options = {"hidden_keys": source.ids == 12} if hides else {}
         source.layout.for_compiled_code()
         target.layout.for_compiled_code()
-        inputs = (*source.inputs, *target.inputs, torch.tensor([1, 2, 15]))
+        inputs = (*tokens_of(model, source, target), torch.tensor([1, 2, 15]))
         results = [function(*inputs, **options) for function in (compiled, model)]
         torch.testing.assert_close(*results, atol=1e-5, rtol=1e-5)
         found = [torch.autograd.grad(out.square().sum(), list(model.parameters())) for out in results]
@@ -257,23 +250,20 @@ def test_scaled_embeddings_are_multiplied_by_the_root_of_the_width():
     state = plain.state_dict()
     scaled.load_state_dict(state)
     source, target = one_a_row(PAIRS)
-    memory = scaled.encode(*source.inputs)
-    assert not torch.allclose(memory, plain.encode(*source.inputs), atol=1e-3)
+    memory = scaled.encode(source.tokens())
+    assert not torch.allclose(memory, plain.encode(source.tokens()), atol=1e-3)
     token = "encoder.embeddings.token.weight"
     plain.load_state_dict(state | {token: state[token] * 32**0.5})
-    torch.testing.assert_close(memory, plain.encode(*source.inputs), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(memory, plain.encode(source.tokens()), atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(
-        scaled.decode(*target.inputs, memory, source.layout), plain.decode(*target.inputs, memory, source.layout)
+        scaled.decode(target.tokens(), memory, source.layout), plain.decode(target.tokens(), memory, source.layout)
     )
 
 
 def test_each_side_has_its_own_language_at_every_token():
     model = make_seq2seq(SEQ2SEQ_FORMS["mbart_languages"])
     source, target = one_a_row(PAIRS)
-    results = {
-        names: run(model, source, target, **languages_of(model, source, target, names))
-        for names in (("en", "fr"), ("de", "fr"), ("en", "de"))
-    }
+    results = {names: run(model, source, target, names) for names in (("en", "fr"), ("de", "fr"), ("en", "de"))}
     assert not torch.allclose(results["en", "fr"], results["de", "fr"], atol=1e-3)
     assert not torch.allclose(results["en", "fr"], results["en", "de"], atol=1e-3)
     # The language is added at every token: as if it were part of the table of positions.
@@ -291,9 +281,9 @@ def test_a_model_with_languages_needs_to_know_them_and_one_without_does_not_use_
     source, target = one_a_row(PAIRS)
     with_languages, without = make_seq2seq(SEQ2SEQ_FORMS["mbart_languages"]), make_seq2seq(BART)
     with pytest.raises(InputError, match=r"has language embeddings \(model.languages\), but the batch says no"):
-        with_languages(*source.inputs, *target.inputs, target.real)
-    ids = {"language_ids": torch.ones_like(source.ids), "decoder_language_ids": torch.ones_like(target.ids)}
-    assert torch.equal(run(without, source, target), run(without, source, target, **ids))
+        with_languages(source.tokens(), target.tokens(), target.real)
+    told = without(source.tokens(1), target.tokens(1), target.real)
+    assert torch.equal(run(without, source, target), told)
 
 
 # --- options and sizes ---

@@ -89,8 +89,7 @@ def train_cases(group: Group, cases: list[tuple[int, str]]) -> list[dict[str, di
 
 def logits_of(model: torch.nn.Module, batch: Any) -> torch.Tensor:
     if isinstance(batch, PairBatch):
-        decoder = batch.decoder_input_ids, batch.decoder_position_ids, batch.decoder_layout, batch.target_positions
-        return model(batch.input_ids, batch.position_ids, batch.layout, *decoder, hidden_keys=batch.hidden_keys)
+        return model(batch.source, batch.target, batch.target_positions, hidden_keys=batch.hidden_keys)
     return model(batch.input_ids, batch.position_ids, batch.layout, batch.target_positions, batch.token_type_ids)
 
 

@@ -6,6 +6,7 @@ import torch
 from pipeline.shards import Rows
 from pretrain.data.counter import derive_key, hash_coordinates
 from pretrain.models.config import Seq2SeqConfig
+from pretrain.models.tokens import Tokens
 from pretrain.objectives import DataFacts
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
@@ -47,9 +48,12 @@ def batch_of(objective, rows, keys=None, used=None, training=True):
 
 
 def tensors_of(batch):
-    """All that a batch holds, by name, as lists."""
+    """All that a batch holds, by name, as lists; what a side holds by "source.name" or "target.name"."""
+    parts = {name: part for name, part in vars(batch).items() if not isinstance(part, Tokens)}
+    for side in ("source", "target"):
+        parts |= {f"{side}.{name}": part for name, part in vars(getattr(batch, side)).items()}
     found = {}
-    for name, part in vars(batch).items():
+    for name, part in parts.items():
         tensor = part.cu_seqlens if hasattr(part, "cu_seqlens") else part
         found[name] = None if tensor is None else tensor.tolist()
     return found

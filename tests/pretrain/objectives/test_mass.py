@@ -48,20 +48,20 @@ def test_a_row_worked_out_by_hand():
     made = batch_of(MASS(facts, first_share=1.0, last_share=0.0, **ALL_MASKED), rows)
     assert rows.input_ids[0].tolist() == [2, 5, 6, 7, 8, 9, 10, 3, 2, 11, 12, 3, 0, 0, 0, 0]
     assert tensors_of(made.batch) == {
-        "input_ids": [2, 4, 4, 4, 8, 9, 10, 3, 2, 4, 12, 3, 0, 0, 0, 0],
-        "position_ids": [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 0, 1, 2, 3],
-        "layout": [0, 8, 12, 16],
-        "decoder_input_ids": [2, 5, 6, 2, 0, 0, 0, 0],
-        "decoder_position_ids": [0, 1, 2, 0, 0, 0, 0, 0],
-        "decoder_layout": [0, 3, 8, 8],
+        "source.input_ids": [2, 4, 4, 4, 8, 9, 10, 3, 2, 4, 12, 3, 0, 0, 0, 0],
+        "source.position_ids": [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 0, 1, 2, 3],
+        "source.layout": [0, 8, 12, 16],
+        "target.input_ids": [2, 5, 6, 2, 0, 0, 0, 0],
+        "target.position_ids": [0, 1, 2, 0, 0, 0, 0, 0],
+        "target.layout": [0, 3, 8, 8],
         "target_positions": [0, 1, 2, 3, 4, 5, 6, 7],
         "labels": [5, 6, 7, 11, 0, 0, 0, 0],
         "weights": [1, 1, 1, 1, 0, 0, 0, 0],
-        "language_ids": None,
-        "decoder_language_ids": None,
+        "source.language_ids": None,
+        "target.language_ids": None,
         "hidden_keys": None,
     }
-    assert made.batch.decoder_layout.row_length == made.batch.decoder_layout.max_seqlen == 8
+    assert made.batch.target.layout.row_length == made.batch.target.layout.max_seqlen == 8
     assert made.counts == {"mass": 4.0} and made.tokens == 12
 
 
@@ -69,20 +69,20 @@ def test_the_other_forms_of_that_row():
     rows, facts = rows_of([[6, 2]], 16), dataclasses.replace(FACTS, row_length=16)
     options = {"last_share": 1.0, "first_share": 0.0, **ALL_MASKED}
     batch = batch_of(MASS(facts, **options, decoder_input="mask", cross_attention_to_masks=False), rows).batch
-    assert batch.input_ids.tolist() == [2, 5, 6, 7, 4, 4, 4, 3, 2, 11, 4, 3, 0, 0, 0, 0]
-    assert batch.decoder_input_ids.tolist() == [4, 8, 9, 4, 0, 0, 0, 0]
-    assert batch.decoder_position_ids.tolist() == [3, 4, 5, 1, 0, 0, 0, 0]
+    assert batch.source.input_ids.tolist() == [2, 5, 6, 7, 4, 4, 4, 3, 2, 11, 4, 3, 0, 0, 0, 0]
+    assert batch.target.input_ids.tolist() == [4, 8, 9, 4, 0, 0, 0, 0]
+    assert batch.target.position_ids.tolist() == [3, 4, 5, 1, 0, 0, 0, 0]
     assert batch.labels.tolist() == [8, 9, 10, 12, 0, 0, 0, 0]
     assert np.flatnonzero(batch.hidden_keys).tolist() == [4, 5, 6, 10]
     previous = batch_of(MASS(facts, **options), rows).batch
-    assert previous.decoder_input_ids.tolist() == [7, 8, 9, 11, 0, 0, 0, 0]
+    assert previous.target.input_ids.tolist() == [7, 8, 9, 11, 0, 0, 0, 0]
 
 
 def test_a_row_without_a_target_is_padding_of_its_first_sequence():
     facts = dataclasses.replace(FACTS, row_length=8)
     batch = batch_of(MASS(facts), rows_of([[1, 1], [], [4]], 8)).batch  # round(0.5 * 1) = 0
     assert batch.layout.cu_seqlens.tolist() == [0, 3, 6, 8, 16, 22, 24]
-    assert batch.decoder_layout.cu_seqlens.tolist() == [0, 8, 8, 8, 16, 24, 24]
+    assert batch.target.layout.cu_seqlens.tolist() == [0, 8, 8, 8, 16, 24, 24]
     assert batch.weights.tolist() == [0] * 16 + [1, 1] + [0] * 6
 
 
@@ -119,7 +119,7 @@ def test_the_decoder_predicts_exactly_the_fragments_at_their_places(pieces, opti
 
     # The encoder: nothing is changed outside of fragments, and no special token is in one.
     assert not np.isin(original[corrupted.hidden], list(SPECIAL.values())).any()
-    inputs = batch.input_ids.numpy().reshape(original.shape)
+    inputs = batch.source.input_ids.numpy().reshape(original.shape)
     assert np.array_equal(inputs[~corrupted.hidden], original[~corrupted.hidden])
     assert np.array_equal(corrupted.kept, corrupted.hidden & (inputs == original))
     hidden_keys = None if options["cross_attention_to_masks"] else (inputs == MASK).reshape(-1).tolist()
@@ -128,8 +128,8 @@ def test_the_decoder_predicts_exactly_the_fragments_at_their_places(pieces, opti
     # The decoder: row by row, sequence by sequence, target by target.
     length = objective.decoder_row_length
     decoder = {name: part.numpy().reshape(count, length) for name, part in _decoder_parts(batch).items()}
-    bounds, decoder_bounds = batch.layout.cu_seqlens.tolist(), batch.decoder_layout.cu_seqlens.tolist()
-    assert len(bounds) == len(decoder_bounds) and batch.decoder_layout.row_length == length
+    bounds, decoder_bounds = batch.layout.cu_seqlens.tolist(), batch.target.layout.cu_seqlens.tolist()
+    assert len(bounds) == len(decoder_bounds) and batch.target.layout.row_length == length
     for row in range(count):
         places = np.flatnonzero(corrupted.hidden[row])
         targets, starts = len(places), corrupted.begins[row, places]
@@ -137,7 +137,7 @@ def test_the_decoder_predicts_exactly_the_fragments_at_their_places(pieces, opti
         assert decoder["weights"][row].tolist() == [float(used[row])] * targets + [0.0] * (length - targets)
         expected = np.where(starts & (options["decoder_input"] == "mask"), MASK, original[row, places - 1])
         assert decoder["inputs"][row, :targets].tolist() == expected.tolist()
-        positions = batch.position_ids.numpy().reshape(original.shape)[row, places] - 1
+        positions = batch.source.position_ids.numpy().reshape(original.shape)[row, places] - 1
         assert decoder["positions"][row, :targets].tolist() == positions.tolist() and (positions >= 0).all()
         assert (decoder["inputs"][row, targets:] == PAD).all() and not decoder["positions"][row, targets:].any()
         mine = [number for number, (begin, _) in enumerate(pairwise(bounds)) if begin // LENGTH == row]
@@ -154,8 +154,8 @@ def _decoder_parts(batch):
     return {
         "labels": batch.labels,
         "weights": batch.weights,
-        "inputs": batch.decoder_input_ids,
-        "positions": batch.decoder_position_ids,
+        "inputs": batch.target.input_ids,
+        "positions": batch.target.position_ids,
     }
 
 
@@ -166,7 +166,7 @@ def test_a_row_is_treated_alike_in_any_batch(pieces, options):
 
     def found(part):
         batch = batch_of(objective, part_of(rows, part), keys[part]).batch
-        parts = [batch.input_ids, batch.position_ids, *_decoder_parts(batch).values()]
+        parts = [batch.source.input_ids, batch.source.position_ids, *_decoder_parts(batch).values()]
         return [tensor.view(len(keys[part]), -1) for tensor in parts]
 
     alone = [found(slice(row, row + 1)) for row in range(len(pieces))]
@@ -178,7 +178,8 @@ def test_another_key_gives_other_fragments_and_validation_those_of_training():
     rows, objective = rows_of([[30], [20, 8]]), MASS(FACTS)
     first = tensors_of(batch_of(objective, rows).batch)
     assert tensors_of(batch_of(objective, rows, training=False).batch) == first
-    assert tensors_of(batch_of(objective, rows, row_keys(2, "other")).batch)["input_ids"] != first["input_ids"]
+    other = tensors_of(batch_of(objective, rows, row_keys(2, "other")).batch)
+    assert other["source.input_ids"] != first["source.input_ids"]
 
 
 def test_fragments_are_a_function_of_row_seed_and_epoch(tmp_path):
@@ -205,12 +206,13 @@ def test_fragments_of_one_token_give_the_encoder_the_input_of_masked_lm_for_that
     facts = dataclasses.replace(FACTS, row_length=12)
     ours = batch_of(MASS(facts, fragment_share=0.1, **ALL_MASKED), rows).batch
     theirs = batch_of(MaskedLM(facts, mask_probability=0.1, **ALL_MASKED), rows).batch
-    assert torch.equal(ours.position_ids, theirs.position_ids)
+    assert torch.equal(ours.source.position_ids, theirs.position_ids)
     assert torch.equal(ours.layout.cu_seqlens, theirs.layout.cu_seqlens)
-    places = [(batch.input_ids == MASK).nonzero()[:, 0] for batch in (ours, theirs)]
+    inputs = ours.source.input_ids, theirs.input_ids
+    places = [(ids == MASK).nonzero()[:, 0] for ids in inputs]
     same = [row for row in range(100) if places[0][row] == places[1][row]]
     assert len(places[0]) == len(places[1]) == 100 and len(same) > 3
-    mine, other = (batch.input_ids.view(100, 12) for batch in (ours, theirs))
+    mine, other = (ids.view(100, 12) for ids in inputs)
     assert torch.equal(mine[same], other[same])
     labels = ours.labels.view(100, -1)[:, 0]
     assert labels[same].tolist() == theirs.labels[same].tolist()
@@ -221,12 +223,12 @@ def test_a_fragment_of_the_whole_text_makes_the_decoder_a_language_model(block_s
     """The second special case of Song et al. (2019), table 1: the same inputs, positions and labels."""
     rows = rows_of([[30], [11, 15]])
     ours = batch_of(MASS(FACTS, fragment_share=1.0, block_size=block_size, **ALL_MASKED), rows).batch
-    assert set(ours.input_ids.tolist()) == {CLS, MASK, SEP, PAD}
+    assert set(ours.source.input_ids.tolist()) == {CLS, MASK, SEP, PAD}
     theirs = batch_of(CausalLM(FACTS), rows).batch
     told = (theirs.weights > 0) & (theirs.labels != SEP)
     predicted = ours.weights > 0
-    assert torch.equal(ours.decoder_input_ids[predicted], theirs.input_ids[told])
-    assert torch.equal(ours.decoder_position_ids[predicted], theirs.position_ids[told])
+    assert torch.equal(ours.target.input_ids[predicted], theirs.input_ids[told])
+    assert torch.equal(ours.target.position_ids[predicted], theirs.position_ids[told])
     assert torch.equal(ours.labels[predicted], theirs.labels[told])
 
 
@@ -260,7 +262,7 @@ def test_every_option_changes_the_batch(option):
     facts = dataclasses.replace(FACTS, row_length=128)
     plain, other = (tensors_of(batch_of(MASS(facts, **given), rows).batch) for given in ({}, option))
     assert plain != other
-    assert plain["layout"] == other["layout"]
+    assert plain["source.layout"] == other["source.layout"]
 
 
 def test_shapes_are_fixed_by_row_length_share_and_blocks_whatever_is_packed():
@@ -268,7 +270,7 @@ def test_shapes_are_fixed_by_row_length_share_and_blocks_whatever_is_packed():
     assert objective.decoder_row_length == 16 >= most_targets(LENGTH, objective.rule) > 8
     for pieces in ([[1]], [[30]], [[1, 1, 1, 1]], [[3, 3, 3, 3, 3]]):
         batch = batch_of(objective, rows_of(pieces * 3)).batch
-        assert len(batch.labels) == len(batch.weights) == len(batch.decoder_input_ids) == 3 * 16
+        assert len(batch.labels) == len(batch.weights) == len(batch.target.input_ids) == 3 * 16
 
 
 def test_rows_that_are_no_packed_pieces_and_hold_too_many_targets_are_refused():
@@ -298,7 +300,7 @@ def test_places_without_weight_change_nothing():
     before = objective.loss(model, batch)["mass"]
     unused = batch.weights == 0
     assert unused.sum() > 5
-    batch.labels[unused], batch.decoder_input_ids[unused], batch.decoder_position_ids[unused] = 77, 78, 20
+    batch.labels[unused], batch.target.input_ids[unused], batch.target.position_ids[unused] = 77, 78, 20
     assert torch.equal(objective.loss(model, batch)["mass"], before)
 
 
@@ -307,9 +309,9 @@ def test_every_token_has_the_language_of_its_row_and_a_model_with_languages_uses
     objective, plain = MASS(facts), rows_of([[30], [20, 8]])
     rows = dataclasses.replace(plain, language=np.array([1, 0]))
     batch = batch_of(objective, rows).batch
-    assert batch.language_ids.tolist() == [1] * LENGTH + [0] * LENGTH
+    assert batch.source.language_ids.tolist() == [1] * LENGTH + [0] * LENGTH
     length = objective.decoder_row_length
-    assert batch.decoder_language_ids.tolist() == [1] * length + [0] * length
+    assert batch.target.language_ids.tolist() == [1] * length + [0] * length
     model = model_of(objective, config=dataclasses.replace(MODEL, languages=("de", "en")))
     swapped = batch_of(objective, dataclasses.replace(plain, language=np.array([0, 1]))).batch
     assert objective.loss(model, batch)["mass"] != objective.loss(model, swapped)["mass"]

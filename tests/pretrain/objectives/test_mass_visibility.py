@@ -91,7 +91,7 @@ def test_a_hidden_token_changes_no_state_that_predicts_it_or_one_before(form, at
             ids[ids == int(batch.labels[slot])] = VOCAB - 1
             changed = batch_of(objective, Rows(ids, rows.segments), keys).batch
             row = slot // objective.decoder_row_length
-            assert changed.labels[slot] == VOCAB - 1 and torch.equal(changed.input_ids, batch.input_ids)
+            assert changed.labels[slot] == VOCAB - 1 and torch.equal(changed.source.input_ids, batch.source.input_ids)
             after = pair_states(model, changed)
             same = torch.arange(len(after)) <= slot
             same |= torch.arange(len(after)) // objective.decoder_row_length != row
@@ -103,16 +103,9 @@ def test_the_decoder_reads_the_encoders_states_of_masks_only_where_it_may(attend
     objective = MASS(FACTS, cross_attention_to_masks=attends)
     batch = batch_of(objective, rows_of([[30], [14, 14]])).batch
     model = model_of(objective)
-    memory = model.encode(batch.input_ids, batch.position_ids, batch.layout).detach().requires_grad_()
-    states = model.decode(
-        batch.decoder_input_ids,
-        batch.decoder_position_ids,
-        batch.decoder_layout,
-        memory,
-        batch.layout,
-        hidden_keys=batch.hidden_keys,
-    )
+    memory = model.encode(batch.source).detach().requires_grad_()
+    states = model.decode(batch.target, memory, batch.layout, hidden_keys=batch.hidden_keys)
     direction = torch.randn(states.shape, generator=torch.Generator().manual_seed(1))
     read = torch.autograd.grad((states * direction).sum(), memory)[0].abs().amax(dim=1) > 0
-    masks = batch.input_ids == MASK
+    masks = batch.source.input_ids == MASK
     assert masks.sum() > 20 and read[~masks].all() and read[masks].any() == read[masks].all() == attends

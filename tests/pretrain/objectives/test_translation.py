@@ -18,6 +18,7 @@ from pretrain.data.pair_batches import PairsOfRows
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.models.seq2seq import Seq2SeqModel
+from pretrain.models.tokens import Tokens
 from pretrain.objectives import DataFacts
 from pretrain.objectives.translation import Translation
 from tests.helpers.pair_directory import pairs_of
@@ -48,20 +49,20 @@ def model_of(config=CONFIG, seed=0):
     return model.eval()
 
 
-def loss_of_pairs_alone(model, rows, smoothing=0.0, **languages):
+def loss_of_pairs_alone(model, rows, smoothing=0.0, languages=(None, None)):
     """Each pair by itself, without a place of padding, through torch's own cross-entropy."""
     total = 0.0
     for a, b in rows:
         source, target = torch.tensor([CLS, *a, SEP]), torch.tensor([CLS, *b, SEP])
 
-        def flat(count):
-            return torch.arange(count), AttentionLayout(torch.tensor([0, count], dtype=torch.int32), count, count)
+        def flat(ids, language):
+            count = len(ids)
+            layout = AttentionLayout(torch.tensor([0, count], dtype=torch.int32), count, count)
+            return Tokens(
+                ids, torch.arange(count), layout, None if language is None else torch.full_like(ids, language)
+            )
 
-        count = len(target) - 1
-        ids = {
-            name: torch.full((len(source) if name == "language_ids" else count,), n) for name, n in languages.items()
-        }
-        logits = model(source, *flat(len(source)), target[:-1], *flat(count), torch.arange(count), **ids)
+        logits = model(flat(source, languages[0]), flat(target[:-1], languages[1]), torch.arange(len(target) - 1))
         total += F.cross_entropy(logits.double(), target[1:], reduction="sum", label_smoothing=smoothing).item()
     return total
 
@@ -72,16 +73,16 @@ ROWS = [([5, 6, 7], [8, 9]), ([10], [11, 12, 13, 14, 15, 16, 17, 18, 19]), ([], 
 def test_a_batch_worked_out_by_hand():
     objective, micro_batch = made([([5, 6], [8]), ([7], [9, 10])], of=[0, 1], used=[True, False])
     batch = micro_batch.batch
-    assert batch.input_ids.view(2, 8).tolist() == [[2, 5, 6, 3, 0, 0, 0, 0], [2, 7, 3, 0, 0, 0, 0, 0]]
-    assert batch.position_ids.view(2, 8).tolist() == [[0, 1, 2, 3, 0, 0, 0, 0], [0, 1, 2, 0, 0, 0, 0, 0]]
+    assert batch.source.input_ids.view(2, 8).tolist() == [[2, 5, 6, 3, 0, 0, 0, 0], [2, 7, 3, 0, 0, 0, 0, 0]]
+    assert batch.source.position_ids.view(2, 8).tolist() == [[0, 1, 2, 3, 0, 0, 0, 0], [0, 1, 2, 0, 0, 0, 0, 0]]
     assert batch.layout.cu_seqlens.tolist() == [0, 4, 8, 11, 16]
-    assert batch.decoder_input_ids.view(2, 8).tolist() == [[2, 8, 0, 0, 0, 0, 0, 0], [2, 9, 10, 0, 0, 0, 0, 0]]
-    assert batch.decoder_layout.cu_seqlens.tolist() == [0, 8, 8, 16, 16]
+    assert batch.target.input_ids.view(2, 8).tolist() == [[2, 8, 0, 0, 0, 0, 0, 0], [2, 9, 10, 0, 0, 0, 0, 0]]
+    assert batch.target.layout.cu_seqlens.tolist() == [0, 8, 8, 16, 16]
     assert batch.target_positions.tolist() == [0, 1, 8, 9, 10]
     assert batch.labels.tolist() == [8, 3, 9, 10, 3]
     assert batch.weights.tolist() == [1, 1, 0, 0, 0]
     assert micro_batch.counts == {"translation": 2.0} and micro_batch.tokens == 4
-    assert batch.language_ids is None and objective.loss_names == ("translation",)
+    assert batch.source.language_ids is None and objective.loss_names == ("translation",)
 
 
 def test_the_loss_is_that_of_each_pair_alone():
@@ -117,15 +118,15 @@ def test_a_model_with_languages_is_told_those_of_the_pairs():
     model = model_of(config)
     objective, micro_batch = made(ROWS, facts=dataclasses.replace(FACTS, direction=(2, 0)))
     found = objective.loss(model, micro_batch.batch)["translation"].item()
-    expected = loss_of_pairs_alone(model, ROWS, language_ids=2, decoder_language_ids=0)
+    expected = loss_of_pairs_alone(model, ROWS, languages=(2, 0))
     assert found == pytest.approx(expected, rel=1e-5)
-    assert found != pytest.approx(loss_of_pairs_alone(model, ROWS, language_ids=0, decoder_language_ids=2), rel=1e-4)
+    assert found != pytest.approx(loss_of_pairs_alone(model, ROWS, languages=(0, 2)), rel=1e-4)
 
 
 def test_rows_are_never_wider_than_the_longest_side_that_the_shards_allow():
     facts = dataclasses.replace(FACTS, row_length=11)
     _, micro_batch = made([([5] * 9, [6] * 9)], facts=facts)
-    assert micro_batch.batch.layout.row_length == 11 and micro_batch.batch.decoder_layout.row_length == 11
+    assert micro_batch.batch.layout.row_length == 11 and micro_batch.batch.target.layout.row_length == 11
 
 
 @pytest.mark.parametrize(
