@@ -1,7 +1,5 @@
 """The command `python -m pretrain`: shards -> checkpoints. Starts the ranks where no launcher has."""
 
-import os
-import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,9 +7,8 @@ from omegaconf import MISSING, DictConfig
 
 from conf.command import command
 from conf.errors import InputError
-from pretrain.launch import EXIT_PREEMPTED, run_ranks
-from pretrain.rank_command import rank_command
-from pretrain.ranks import Ranks, from_environment
+from pretrain.rank_command import run_on_ranks, starts_ranks
+from pretrain.ranks import Ranks
 
 
 @dataclass
@@ -50,11 +47,6 @@ class PretrainOptions:
     trainer: Any = MISSING
 
 
-def starts_ranks(config: DictConfig) -> bool:
-    """Return whether this process is to start the ranks and is none of them."""
-    return isinstance(config.ranks, int) and config.ranks > 1 and from_environment(os.environ) is None
-
-
 @command("pretrain", schema=PretrainOptions, directory="run_dir", only_starts=starts_ranks)
 def main(config: DictConfig) -> None:
     """Run as the rank that a launcher made of this process, or start the ranks."""
@@ -62,18 +54,13 @@ def main(config: DictConfig) -> None:
         raise InputError(f"seed must be from 0 to 2^63 - 1, but is {config.seed}.")
     if config.ranks < 1:
         raise InputError(f"ranks must be at least 1, but is {config.ranks}.")
-    if starts_ranks(config):
-        code = run_ranks([rank_command("pretrain", "run_dir", str(config.run_dir))] * config.ranks)
-        if code:
-            sys.exit(code)
-        return
-    # torch is imported here: the parent of local ranks, and --help, do without.
-    from pretrain.distributed import die_with_launcher
-    from pretrain.run import train
+    run_on_ranks(config, "pretrain", "run_dir", _work)
 
-    die_with_launcher()
-    if train(config, from_environment(os.environ) or Ranks(0, 1, 0, 1)) == "preempted":
-        sys.exit(EXIT_PREEMPTED)
+
+def _work(config: DictConfig, ranks: Ranks) -> str:
+    from pretrain.run import train  # brings torch
+
+    return train(config, ranks)
 
 
 if __name__ == "__main__":

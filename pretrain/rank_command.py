@@ -1,8 +1,43 @@
-"""The command line that runs a job again as one of its ranks. Must not import torch."""
+"""A job on several ranks: this process is one that a launcher has made, or starts them. Must not import torch.
 
+What a rank does is imported when it is called: the parent of local ranks, and --help, do without torch.
+"""
+
+import os
 import sys
+from collections.abc import Callable
 
 from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from pretrain.launch import EXIT_PREEMPTED, run_ranks
+from pretrain.ranks import Ranks, from_environment
+
+
+def starts_ranks(config: DictConfig) -> bool:
+    """Return whether this process is to start the `config.ranks` ranks and is none of them."""
+    return isinstance(config.ranks, int) and config.ranks > 1 and from_environment(os.environ) is None
+
+
+def run_on_ranks(
+    config: DictConfig, module: str, directory_option: str, work: Callable[[DictConfig, Ranks], str]
+) -> None:
+    """Do `work` as the rank that a launcher made of this process (or as the only one), or start the ranks.
+
+    `module` and `directory_option` are those of `rank_command`. Ends the process where `work` returns "preempted", or
+    a rank that was started fails or was preempted.
+    """
+    if starts_ranks(config):
+        command = rank_command(module, directory_option, str(config[directory_option]))
+        code = run_ranks([command] * config.ranks)
+        if code:
+            sys.exit(code)
+        return
+    from pretrain.distributed import die_with_launcher  # brings torch
+
+    die_with_launcher()
+    if work(config, from_environment(os.environ) or Ranks(0, 1, 0, 1)) == "preempted":
+        sys.exit(EXIT_PREEMPTED)
 
 
 def rank_command(module: str, directory_option: str, directory: str) -> list[str]:

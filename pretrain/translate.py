@@ -3,8 +3,6 @@
 Starts the ranks where no launcher has. What is finished is kept: the same command goes on.
 """
 
-import os
-import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,9 +10,8 @@ from omegaconf import MISSING, DictConfig
 
 from conf.command import command
 from conf.errors import InputError
-from pretrain.launch import EXIT_PREEMPTED, run_ranks
-from pretrain.rank_command import rank_command
-from pretrain.ranks import Ranks, from_environment
+from pretrain.rank_command import run_on_ranks, starts_ranks
+from pretrain.ranks import Ranks
 
 
 @dataclass
@@ -39,29 +36,19 @@ class TranslateOptions:
     decoding: Any = MISSING
 
 
-def starts_ranks(config: DictConfig) -> bool:
-    """Return whether this process is to start the ranks and is none of them."""
-    return isinstance(config.ranks, int) and config.ranks > 1 and from_environment(os.environ) is None
-
-
 @command("translate", schema=TranslateOptions, directory="output", only_starts=starts_ranks)
 def main(config: DictConfig) -> None:
     """Run as the rank that a launcher made of this process, or start the ranks; see `conf/translate.yaml`."""
     for name in ("ranks", "batch_tokens", "chunk_bytes"):
         if config[name] < 1:
             raise InputError(f"option '{name}' must be at least 1, but is {config[name]}")
-    if starts_ranks(config):
-        code = run_ranks([rank_command("pretrain.translate", "output", str(config.output))] * config.ranks)
-        if code:
-            sys.exit(code)
-        return
-    # torch is imported here: the parent of local ranks, and --help, do without.
-    from pretrain.distributed import die_with_launcher
-    from pretrain.translation.work import translate
+    run_on_ranks(config, "pretrain.translate", "output", _work)
 
-    die_with_launcher()
-    if translate(config, from_environment(os.environ) or Ranks(0, 1, 0, 1)) == "preempted":
-        sys.exit(EXIT_PREEMPTED)
+
+def _work(config: DictConfig, ranks: Ranks) -> str:
+    from pretrain.translation.work import translate  # brings torch
+
+    return translate(config, ranks)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ from tests.helpers.ranks import REPOSITORY
 # As the command, but that it says what it would start and whether it has imported torch so far.
 SHOWS = """
 import json, sys
-import pretrain.__main__ as command
+import pretrain.__main__, pretrain.rank_command
 
 def show(commands):
     print(json.dumps([*commands, "torch" in sys.modules]))
     return 0
 
-command.run_ranks = show
-command.main()
+pretrain.rank_command.run_ranks = show
+pretrain.__main__.main()
 """
 
 
