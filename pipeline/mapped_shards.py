@@ -7,6 +7,7 @@ between `pipeline` and `pretrain`: imports neither Beam nor torch.
 from __future__ import annotations
 
 import mmap
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +69,7 @@ class MappedShard(Generic[BatchT]):
         return found
 
 
-class MappedRows(Generic[BatchT]):
+class MappedRows(ABC, Generic[BatchT]):
     """The rows of one split by number, over all its shards, without a check of the files.
 
     Raises:
@@ -100,9 +101,9 @@ class MappedRows(Generic[BatchT]):
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
+    @abstractmethod
     def open_shard(self, path: Path, info: ShardInfo) -> MappedShard[BatchT]:
         """Map one shard of this kind of rows."""
-        raise NotImplementedError
 
     def _shards_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The shard that each of `rows` [R] lies in. Raises IndexError for a row that the split does not have."""

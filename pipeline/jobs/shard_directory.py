@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class DirectorySettings:
+class DirectorySettings(ABC):
     """What all ranges of one run share; jobs add their own. `directory` gets the shards, of one `generation`."""
 
     directory: str
@@ -63,9 +64,9 @@ class DirectorySettings:
         """The spilled hashes of a range; the name says of which inputs."""
         return self.work / "hashes" / f"{task.range.id}.{task.inputs}.npy"
 
+    @abstractmethod
     def identity(self, task: Task) -> str:
         """A hash of all that decides a range's shards except which of its records are duplicates."""
-        raise NotImplementedError
 
 
 def to_partitions(spilled: tuple[int, str], partitions: int) -> Iterator[tuple[int, tuple[int, str]]]:
