@@ -1,6 +1,7 @@
 """`python -m pretrain.rows run_dir=... step=1234`: which rows a step learned from, and the documents they came from.
 
-Everything is computed anew from the run's configuration: nothing was recorded while it trained. Must not import torch.
+Everything is computed anew from the run's configuration: nothing was recorded while it trained. Must not import torch
+before a step is looked for: only the objective, which says how it reads shards, brings it.
 """
 
 import json
@@ -10,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import hydra
 import numpy as np
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -20,7 +22,7 @@ from conf.errors import InputError
 from pipeline.records import split_document_key
 from pipeline.tokenizer import load_tokenizer
 from pretrain.data.mixture import Mixture, Picked, Source, open_mixture
-from pretrain.data.pair_batches import PairBatches, PairsOfRows
+from pretrain.data.pair_batches import PairBatches, PairReading, PairsOfRows
 from pretrain.stages import StagePlan, check_ranks, entries, place_of_step, plan
 
 METRICS, PROVENANCE = "metrics.jsonl", "provenance.json"
@@ -70,8 +72,13 @@ class Run:
     skip_rows: str | None
     log_every: int
     max_steps: int | None
-    batch_tokens: int | None = None
-    into: str | None = None
+    objective: dict[str, Any]
+
+    def pairs(self) -> PairReading | None:
+        """How the run's objective reads pairs; None where it reads packed rows."""
+        build = hydra.utils.instantiate(self.objective, _convert_="all")
+        found: PairReading | None = build.func.reading(**build.keywords)
+        return found
 
 
 @command("rows", schema=RowsOptions, directory="run_dir")
@@ -101,8 +108,7 @@ def read_run(directory: Path) -> Run:
             skip_rows=options.get("skip_rows"),
             log_every=trainer["log_every"],
             max_steps=trainer["max_steps"],
-            batch_tokens=options["objective"].get("batch_tokens"),
-            into=options["objective"].get("target_language"),
+            objective=options["objective"],
         )
     except (OmegaConfBaseException, YAMLError, KeyError, TypeError, OSError) as error:
         raise InputError(
@@ -134,13 +140,7 @@ def rows_of_step(run: Run, step: int, *, ranks: int | None = None, text: bool = 
         raise InputError(f"ranks must be at least 1, but is {ranks}.")
     micro_batch_size = entry.micro_batch_size or stage.micro_batch_size
     check_ranks([replace(stage, micro_batch_size=micro_batch_size)], ranks)
-    mixture = open_mixture(
-        stage.data,
-        skip=run.skip_rows,
-        sampling_exponent=stage.sampling_exponent,
-        batch_tokens=run.batch_tokens,
-        into=run.into,
-    )
+    mixture = open_mixture(stage.data, skip=run.skip_rows, sampling_exponent=stage.sampling_exponent, pairs=run.pairs())
     _require_unchanged(run.directory, mixture)
     picked = mixture.pick(run.seed, first_sample, stage.global_batch_size)
     used = mixture.used(picked)

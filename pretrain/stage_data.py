@@ -116,6 +116,8 @@ def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> l
     numbers = _numbers_of_languages(config, directories)
     for directory in directories:
         group.from_main(partial(verify, Path(directory)))
+    build = hydra.utils.instantiate(config.objective, _convert_="all")
+    pairs = build.func.reading(**build.keywords)
     opened: list[StageData] = []
     mixtures: dict[str, tuple[Mixture, Mixture | None]] = {}
     for stage in plans:
@@ -126,8 +128,7 @@ def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> l
                 stage.data,
                 sampling_exponent=stage.sampling_exponent,
                 languages=numbers,
-                batch_tokens=config.objective.get("batch_tokens"),
-                into=config.objective.get("target_language"),
+                pairs=pairs,
             )
             train, held_out = read(split="train", skip=config.skip_rows), read(split="validation")
             mixtures[name] = (train, held_out if len(held_out) else None)
@@ -140,7 +141,7 @@ def open_data(config: DictConfig, plans: Sequence[StagePlan], group: Group) -> l
             numbers is not None,
             _direction(config, train),
         )
-        objective: Objective[Any] = hydra.utils.instantiate(config.objective, _convert_="all")(facts)
+        objective: Objective[Any] = build(facts)
         opened.append(StageData(stage, train, validation, objective, facts))
     if config.skip_rows is not None:
         sources = [source for stage in opened for source in stage.train.sources]

@@ -21,7 +21,7 @@ from pipeline.shards import Manifest, Rows, ShardReader, ShardRows
 from pretrain.data.counter import UInt64Array, derive_key, hash_coordinates
 from pretrain.data.directories import Data, directories_of, weights_of
 from pretrain.data.order import BLOCK, Int64Array, apportion, permute, rows_of_samples, samples_of_mixture
-from pretrain.data.pair_batches import PairBatches, PairsOfRows, joined
+from pretrain.data.pair_batches import PairBatches, PairReading, PairsOfRows, joined
 from pretrain.data.skip_list import read_skip_list, rows_to_skip
 
 _PARTNER = derive_key("partner")
@@ -297,15 +297,13 @@ def open_mixture(
     *,
     sampling_exponent: float | None = None,
     languages: Mapping[str, int] | None = None,
-    batch_tokens: int | None = None,
-    into: str | None = None,
+    pairs: PairReading | None = None,
 ) -> Mixture:
     """Open the shard directories of the option `data` for reading; `skip` is the file of the option `skip_rows`.
 
     Where `data` gives no weights they follow from the training rows of each and the `sampling_exponent`, for every
     split. With `languages` (directory -> number, `directories.languages_of`) rows know the number of their language.
-    With `batch_tokens` the shards hold pairs of sentences, and a row is a batch of them (`pair_batches.py`); those from
-    the language `into` are read with their sides swapped.
+    With `pairs` the shards hold pairs of sentences, read so, and a row is a batch of them (`pair_batches.py`).
 
     Checksums are not verified here (`pipeline.shards.verify` does that). The skip list names training rows, so other
     splits are read without it. Outside the training split a directory without rows is left out, even if none is left.
@@ -318,7 +316,7 @@ def open_mixture(
     """
     names = directories_of(data)
     directories = [Path(name) for name in names]
-    readers = [_opened(directory, split, batch_tokens, into) for directory in directories]
+    readers = [_opened(directory, split, pairs) for directory in directories]
     for place, (directory, reader) in enumerate(zip(directories, readers, strict=True)):
         _require_alike(directories[0], readers[0], directory, reader)
         for other, before in zip(directories[:place], readers[:place], strict=True):
@@ -345,17 +343,17 @@ def open_mixture(
     return Mixture([source for source in sources if len(source.reader)])
 
 
-def _opened(directory: Path, split: Split, batch_tokens: int | None, into: str | None) -> ShardRows | PairBatches:
+def _opened(directory: Path, split: Split, pairs: PairReading | None) -> ShardRows | PairBatches:
     """A split of a directory, whose files are there. Raises InputError for rows of another kind than asked for."""
-    if batch_tokens is None:
+    if pairs is None:
         return ShardReader(directory, split, verify=False)
-    manifest = PairReader(directory, split, verify=False).manifest
+    manifest, into = PairReader(directory, split, verify=False).manifest, pairs.target_language
     if into is not None and into not in manifest.languages.values():
         raise InputError(
             f"the pairs in '{directory}' must have a side in objective.target_language={into}, but are of "
             f"{manifest.languages['source']} and {manifest.languages['target']}."
         )
-    return PairBatches(directory, manifest, split, batch_tokens, into == manifest.languages["source"])
+    return PairBatches(directory, manifest, split, pairs.batch_tokens, into == manifest.languages["source"])
 
 
 def _require_alike(

@@ -28,6 +28,15 @@ Int64Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class PairReading:
+    """How an objective reads pairs: in batches of at most `batch_tokens` tokens a side (see `cut_into_batches`), into
+    `target_language`: shards of the other direction are swapped. None: as the shards have it."""
+
+    batch_tokens: int
+    target_language: str | None = None
+
+
+@dataclass(frozen=True)
 class PairsOfRows:
     """The pairs of R rows of a run. `row` int64 [number of pairs] says which of the R each is of."""
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pretrain.data.batching import ModelBatch
 from pretrain.data.counter import UInt64Array
+from pretrain.data.pair_batches import PairReading
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class Objective(Protocol[B]):
     columns: tuple[str, ...]
     needs_partners: bool
 
+    @classmethod
+    def reading(cls, **options: Any) -> PairReading | None:
+        """Say, of the options that it is going to be built with, how it reads pairs; None if it reads packed rows."""
+
     def build_model(self, architecture: Any, vocab_size: int) -> nn.Module:
         """Return the model to train, initialised from torch's global generator."""
 
@@ -80,3 +85,12 @@ class Objective(Protocol[B]):
 
     def loss(self, model: nn.Module, batch: B) -> dict[str, Tensor]:
         """Return the weighted SUM of each loss over a batch, fp32 scalars under all of `loss_names`, in that order."""
+
+
+class ReadsRows:
+    """An objective on packed rows of tokens."""
+
+    @classmethod
+    def reading(cls, **options: Any) -> PairReading | None:
+        """See `Objective`."""
+        return None

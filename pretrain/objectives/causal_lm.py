@@ -13,10 +13,10 @@ from pretrain.data.batching import Batch, from_rows
 from pretrain.data.counter import UInt64Array
 from pretrain.models.config import EncoderConfig, require_encoder
 from pretrain.models.masked_lm import MaskedLanguageModel
-from pretrain.objectives import DataFacts, MicroBatch
+from pretrain.objectives import DataFacts, MicroBatch, ReadsRows
 
 
-class CausalLM:
+class CausalLM(ReadsRows):
     """The targets are the next tokens within each packed sequence, [SEP] at its end included; nothing is random.
 
     Every place is a target slot, those at the end of a sequence and on padding without weight.

@@ -19,7 +19,7 @@ from pretrain.data.batching import Batch, from_rows
 from pretrain.data.counter import UInt64Array
 from pretrain.models.config import EncoderConfig, require_encoder
 from pretrain.models.masked_lm import MaskedLanguageModel
-from pretrain.objectives import DataFacts, MicroBatch
+from pretrain.objectives import DataFacts, MicroBatch, ReadsRows
 from pretrain.objectives.masking import Choice, choose_spans, choose_tokens, choose_words, replace_tokens
 
 Unit = Literal["token", "word", "span"]
@@ -35,7 +35,7 @@ class Targets:
     weights: NDArray[np.float32]
 
 
-class MaskedLM:
+class MaskedLM(ReadsRows):
     """The objective of BERT, with dynamic masking (RoBERTa) and a fixed capacity of target slots a micro-batch.
 
     Training masks `mask_probability` of a row's ordinary tokens, evaluation `evaluation_mask_probability` (MosaicBERT:

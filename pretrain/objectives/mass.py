@@ -19,7 +19,7 @@ from pretrain.data.counter import UInt64Array
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.config import EncoderDecoderConfig
 from pretrain.models.tokens import Tokens
-from pretrain.objectives import DataFacts, MicroBatch
+from pretrain.objectives import DataFacts, MicroBatch, ReadsRows
 from pretrain.objectives.fragments import BoolArray, FragmentRule, Int64Array, choose_fragments, most_targets
 from pretrain.objectives.masking import Choice, replace_tokens
 from pretrain.objectives.pairs import pair_states, require_decoder
@@ -44,7 +44,7 @@ class Corrupted:
     kept: BoolArray
 
 
-class MASS:
+class MASS(ReadsRows):
     """Masked sequence to sequence pre-training, on packed rows, with fixed shapes for both sides.
 
     A fragment has `fragment_share` of the tokens of a piece (k = round(share * m), half to even; m does not count [CLS]

@@ -22,11 +22,11 @@ from pretrain.decoding.beam import BeamSearch
 from pretrain.decoding.search import search
 from pretrain.decoding.vocabulary import Vocabulary
 from pretrain.models.encoder_decoder import EncoderDecoder
-from pretrain.objectives import DataFacts, MicroBatch
+from pretrain.objectives import DataFacts, MicroBatch, ReadsRows
 from pretrain.objectives.pairs import pair_states, require_decoder
 
 
-class OnlineBackTranslation:
+class OnlineBackTranslation(ReadsRows):
     """Each piece of a row is a sentence y: the model, in evaluation mode and without gradient, translates it greedily
     into the other language, x; the loss is that of y given x.
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from conf.errors import InputError
 from pretrain.data.batching import PairBatch
 from pretrain.data.counter import UInt64Array
-from pretrain.data.pair_batches import Int64Array, PairsOfRows
+from pretrain.data.pair_batches import Int64Array, PairReading, PairsOfRows
 from pretrain.data.pair_layout import lay_out_pairs
 from pretrain.objectives import DataFacts, MicroBatch
 from pretrain.objectives.pairs import pair_states, require_decoder
@@ -22,7 +22,7 @@ class Translation:
     """Predict each target from its source, in batches of about `batch_tokens` tokens.
 
     `target_language` is what is translated into: shards of the other direction are read with their sides swapped. Null:
-    as the shards have it.
+    as the shards have it. Both are for whoever opens the shards (`reading`).
 
     A batch of n pairs has n * the longest source and n * the longest target (both with padding) of at most that many;
     `trainer.global_batch_size` and `micro_batch_size` count such batches. The decoder reads [CLS] and the target and
@@ -57,10 +57,14 @@ class Translation:
         ):
             if value < least:
                 raise InputError(f"objective.{name} must be at least {least}, but is {value}.")
-        self.batch_tokens, self.label_smoothing = batch_tokens, label_smoothing
-        self.target_language = target_language
+        self.label_smoothing = label_smoothing
         self.scored_sentences, self.scored_beams = scored_sentences, scored_beams
         self._facts = facts
+
+    @classmethod
+    def reading(cls, *, batch_tokens: int, target_language: str | None = None, **others: Any) -> PairReading:
+        """See `Objective`."""
+        return PairReading(batch_tokens, target_language)
 
     def build_model(self, architecture: Any, vocab_size: int) -> nn.Module:
         """Return an encoder with a decoder.

@@ -2,6 +2,7 @@ import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from pretrain.data.mixture import open_mixture
+from pretrain.data.pair_batches import PairReading
 from pretrain.translation_scores import corpus_scores, draw_sample
 from tests.helpers.pair_directory import write_toy_pairs
 
@@ -10,7 +11,7 @@ from tests.helpers.pair_directory import write_toy_pairs
 def mixture(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scored")
     a, b = (write_toy_pairs(folder / str(seed), 300, seed=seed) for seed in (0, 1))
-    return open_mixture([str(a), str(b)], "validation", batch_tokens=128)
+    return open_mixture([str(a), str(b)], "validation", pairs=PairReading(128))
 
 
 def test_a_sample_is_drawn_over_all_directories_each_pair_once(mixture):

@@ -10,7 +10,7 @@ from conf.errors import InputError
 from pipeline.shards import read_manifest
 from pretrain.data import pair_batches
 from pretrain.data.mixture import open_mixture
-from pretrain.data.pair_batches import LENGTH_MULTIPLE, PairBatches, cut_into_batches, joined, padded
+from pretrain.data.pair_batches import LENGTH_MULTIPLE, PairBatches, PairReading, cut_into_batches, joined, padded
 from tests.helpers.pair_directory import write_toy_pairs
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 70), st.integers(1, 70)), max_size=200)
@@ -136,7 +136,7 @@ def two(tmp_path_factory, directory):
 
 def test_mixed_directories_share_steps_by_weight(two):
     a, b = two
-    mixture = open_mixture({str(a): 3.0, str(b): 1.0}, batch_tokens=128)
+    mixture = open_mixture({str(a): 3.0, str(b): 1.0}, pairs=PairReading(128))
     picked = mixture.pick(0, 0, 1 << 16)
     which = [source.directory for source in mixture.sources].index(a)
     assert (picked.source == which).mean() == pytest.approx(0.75, abs=2e-5)
@@ -148,13 +148,13 @@ def test_rows_of_pairs_need_a_budget_and_packed_rows_none(two, directories):
     with pytest.raises(InputError, match=r"must hold packed rows of one text .* but holds pairs"):
         open_mixture(str(two[0]))
     with pytest.raises(InputError, match=r"must hold pairs of sentences .* but holds packed rows"):
-        open_mixture(str(directories[0]), batch_tokens=128)
+        open_mixture(str(directories[0]), pairs=PairReading(128))
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**9), st.integers(1, 4), st.integers(1, 3))
 def test_a_global_batch_is_the_same_however_it_is_split(directory, first, world, size):
-    mixture = open_mixture(str(directory), batch_tokens=128)
+    mixture = open_mixture(str(directory), pairs=PairReading(128))
     whole = mixture.pick(3, first, world * size * 2)
     again = mixture.pick(3, first + size, size)
     assert np.array_equal(whole.rows[size : 2 * size], again.rows)
@@ -163,8 +163,8 @@ def test_a_global_batch_is_the_same_however_it_is_split(directory, first, world,
 def test_shards_of_the_other_direction_are_read_with_their_sides_swapped(two, tmp_path):
     there, back = two[0], write_toy_pairs(tmp_path / "back", 500, seed=1, languages=("en", "de"))
     with pytest.raises(InputError, match=r"must have one direction, but those in .* go from de to en .* from en to de"):
-        open_mixture([str(there), str(back)], batch_tokens=128)
-    mixture = open_mixture([str(there), str(back)], batch_tokens=128, into="de")
+        open_mixture([str(there), str(back)], pairs=PairReading(128))
+    mixture = open_mixture([str(there), str(back)], pairs=PairReading(128, "de"))
     assert mixture.direction == ("en", "de")
     readers = {source.directory: source.reader for source in mixture.sources}
     plain = reader(there)
@@ -174,4 +174,4 @@ def test_shards_of_the_other_direction_are_read_with_their_sides_swapped(two, tm
     again = pickle.loads(pickle.dumps(mixture.sources))
     assert [source.reader.direction for source in again] == [("en", "de"), ("en", "de")]
     with pytest.raises(InputError, match=r"must have a side in objective\.target_language=fr, but are of de and en"):
-        open_mixture(str(there), batch_tokens=128, into="fr")
+        open_mixture(str(there), pairs=PairReading(128, "fr"))

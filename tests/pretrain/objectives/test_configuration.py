@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 import conf
 from conf.checks import check_target
 from conf.errors import InputError
+from pretrain.data.pair_batches import PairReading
 from pretrain.objectives import DataFacts
 from pretrain.objectives.mass import MASS
 
@@ -35,6 +36,16 @@ def test_entries_build_their_objectives(name):
     check_target(node, "objective")
     objective = instantiate(node, _convert_="all")(FACTS)
     assert (objective.loss_names, objective.columns, objective.needs_partners) == EXPECTED[name]
+
+
+def test_each_objective_says_how_it_reads_shards():
+    reading = {}
+    for name in EXPECTED:
+        build = instantiate(OmegaConf.merge(entry(name), {"batch_tokens": 96} if name == "translation" else {}))
+        reading[name] = build.func.reading(**build.keywords)
+    assert reading == dict.fromkeys(EXPECTED) | {"translation": PairReading(96, None)}
+    into = instantiate(OmegaConf.merge(entry("translation"), {"target_language": "de"}))
+    assert into.func.reading(**into.keywords) == PairReading(4096, "de")
 
 
 def test_the_group_of_mass_has_the_defaults_of_the_class():
