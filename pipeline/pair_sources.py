@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from pipeline.blanks import without_blanks
 from pipeline.ranges import Plan, Range
 from pipeline.records import Document, Pair, ReadFailure
 from pipeline.sources import Corpus, TextCorpus
@@ -50,7 +51,7 @@ class Sides:
                 yield record
             else:
                 for side, text in (("source", record.source), ("target", record.target)):
-                    yield Document(text, f"{record.id}:{side}", record.file, record.offset)
+                    yield Document(without_blanks(text), f"{record.id}:{side}", record.file, record.offset)
 
     def reading_key(self) -> str:
         """See Corpus."""

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from conf.errors import InputError
 from conf.files import sha256_file
+from pipeline.blanks import from_spans, without_blanks
 from pipeline.files import local_file
 from pipeline.ranges import Plan, Range, plan_ranges
 from pipeline.records import Document, Pair, ReadFailure, without_lone_surrogates
@@ -139,11 +140,19 @@ class TranslationsCorpus:
         outputs = value.get("translations")
         if not isinstance(outputs, list):
             return "expected a list under the key 'translations'"
-        target, pairs = without_lone_surrogates(value["source"]), []
+        target, pairs = _outside_text(value["source"]), []
         for output in (outputs[:1] if self.use == "best" else outputs) or [{"text": "", "score": math.nan}]:
             text, score = (output.get("text"), output.get("score")) if isinstance(output, dict) else (None, None)
             if not isinstance(text, str) or not isinstance(score, int | float) or isinstance(score, bool):
                 return f"expected a translation with 'text' and 'score', found {output!r}"[:200]
+            try:
+                source = from_spans(without_lone_surrogates(text), output.get("blanks", ()))
+            except (TypeError, ValueError):
+                return f"expected 'blanks' to be spans [start, end] of 'text', in order, found {output!r}"[:200]
             name = str(value.get("id", record.id))
-            pairs.append(Pair(without_lone_surrogates(text), target, name, record.file, record.offset, float(score)))
+            pairs.append(Pair(source, target, name, record.file, record.offset, float(score)))
         return pairs
+
+
+def _outside_text(text: str) -> str:
+    return without_blanks(without_lone_surrogates(text))

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 from conf.errors import InputError
 from conf.files import atomic_write_bytes
 from pipeline import excluded, languages
+from pipeline.blanks import without_blanks
 from pipeline.cleaning.chain import Cleaning
 from pipeline.dedup import partitions_for
 from pipeline.held_out import check_share
@@ -272,4 +273,4 @@ def _sample(corpus: PairCorpus, plan: Plan) -> Iterator[tuple[str, str]]:
         range_ = plan.ranges[number * len(plan.ranges) // count]
         pairs = (record for record in corpus.read(range_) if isinstance(record, Pair))
         for pair in islice(pairs, SAMPLED_PAIRS):
-            yield pair.source, pair.target
+            yield without_blanks(pair.source, " "), pair.target

@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 
 from conf.files import atomic_write_text
 from pipeline import excluded, languages
+from pipeline.blanks import BLANK, without_blanks
 from pipeline.cleaning.chain import Dropped, Step
 from pipeline.dedup import duplicates_of, write_hashes
 from pipeline.held_out import is_held_out
@@ -29,7 +30,7 @@ from pipeline.jobs.shard_directory import DirectorySettings, Task, final_fingerp
 from pipeline.jobs.tally import Tally, add_length, length_histogram
 from pipeline.manifest import FORMAT_VERSION, Split
 from pipeline.pair_filters import TokenRules, is_copy
-from pipeline.pair_shards import Pairs, PairWriter
+from pipeline.pair_shards import ORIGINS, Pairs, PairWriter
 from pipeline.pair_sources import PairCorpus
 from pipeline.records import Pair, ReadFailure, text_hash
 from pipeline.shards import ROWS_PER_BATCH, IdType, ShardInfo, id_dtype
@@ -180,17 +181,19 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: PairSettin
         _Split(settings, task, "validation", form) as validation,
     ):
         for batch in _batches(tally.count(cleaned_pairs(task, settings), duplicates)):
-            texts = [text for record in batch for text in (record.source, record.target)]
+            sides = [form.parts(record) for record in batch]
+            texts = [text for parts in sides for text in parts]
             codec = codec or encoder(tokenizer, texts, cache)
             ids, offsets = codec.encode(texts)
-            at = offsets.tolist()
-            for number, record in enumerate(batch):
-                source, target = (ids[at[place] : at[place + 1]] for place in (2 * number, 2 * number + 1))
+            encoded = iter(np.split(ids, offsets[1:-1]))
+            for record, parts in zip(batch, sides, strict=True):
+                *source_parts, target = (next(encoded) for _ in parts)
+                source = form.joined(source_parts)
                 reason = settings.token_rules.reason(source, target, form.specials)
                 if (
                     reason is None
                     and telling is not None
-                    and telling.is_other(record.source, record.target, confidence)
+                    and telling.is_other(without_blanks(record.source, " "), record.target, confidence)
                 ):
                     reason = "language"
                 if reason is not None:
@@ -226,12 +229,16 @@ def _loaded(path: str, tokenizer_hash: str) -> tuple[Tokenizer, WordCache]:
 
 @dataclass(frozen=True)
 class _Form:
-    """What stands around the tokens of a source and of a target, as arrays of the shards' type."""
+    """What stands around the tokens of a source and of a target, as arrays of the shards' type.
+
+    `blank` is [MASK], which stands in a synthetic source for each BLANK; None for other pairs, which have none.
+    """
 
     dtype: IdType
     source_start: NDArray[np.unsignedinteger]
     target_start: NDArray[np.unsignedinteger]
     end: NDArray[np.unsignedinteger]
+    blank: NDArray[np.int64] | None
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, settings: PairSettings) -> _Form:
@@ -244,7 +251,19 @@ class _Form:
             np.array(start + tag, dtype=dtype),
             np.array(start, dtype=dtype),
             np.array([specials["sep"]], dtype=dtype),
+            np.array([specials["mask"]]) if ORIGINS[settings.origin] == "synthetic" else None,
         )
+
+    def parts(self, record: CleanedPair) -> list[str]:
+        """The texts of a pair to tokenize: those of the source, between its blanks, and the target."""
+        return [*([record.source] if self.blank is None else record.source.split(BLANK)), record.target]
+
+    def joined(self, source: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """The tokens of a source, from those of its parts."""
+        first, *others = source
+        if self.blank is None or not others:
+            return first
+        return np.concatenate([first, *(ids for part in others for ids in (self.blank, part))])
 
     @property
     def specials(self) -> tuple[int, int]:

@@ -14,10 +14,12 @@ import torch
 from tokenizers import Tokenizer
 
 from conf.errors import InputError
+from pipeline.blanks import to_spans, without_blanks
 from pretrain.decoding.constraints import Hypothesis
 from pretrain.decoding.noised import NoisedBeam
 from pretrain.decoding.search import SearchOptions, search
 from pretrain.decoding.vocabulary import Vocabulary
+from pretrain.translation.blanks import blank_name, text_with_blanks
 from pretrain.translation.inputs import Sentence
 
 LongSources = Literal["split", "refuse", "skip"]
@@ -121,7 +123,10 @@ class Translator:
         return pieces
 
     def _outputs(self, pieces: list[list[Hypothesis]], counts: Counter[str]) -> list[dict[str, Any]]:
-        """What is written of one sentence: its n best, best first; at least one, be it empty."""
+        """What is written of one sentence: its n best, best first; at least one, be it empty.
+
+        "blanks" are where in "text" noise took a word away, [start, end] in characters: there the text shows [MASK].
+        """
         if not pieces:
             return [{"text": "", "score": 0.0}]
         outputs = []
@@ -129,20 +134,18 @@ class Translator:
             text = " ".join(filter(None, (self._text(one.tokens) for one in parts)))
             sizes = [len(one.tokens) + one.ended for one in parts]
             score = sum(one.score * size for one, size in zip(parts, sizes, strict=True)) / max(1, sum(sizes))
-            outputs.append({"text": text, "score": round(score, 6)})
+            text, blanks = to_spans(text, blank_name(self.tokenizer, self.vocabulary))
+            outputs.append({"text": text, "score": round(score, 6)} | ({"blanks": blanks} if blanks else {}))
         best = [found[0] for found in pieces]
         counts["empty_translation"] += not outputs[0]["text"]
         counts["cut_translation"] += any(not one.ended for one in best)
         return outputs
 
     def _text(self, tokens: list[int]) -> str:
-        blank = self.vocabulary.blank_id
-        if not isinstance(self.options, NoisedBeam) or blank not in tokens:
-            return self.tokenizer.decode(tokens, skip_special_tokens=True).strip()
-        # Blanks that noise left must stay to be seen; other special tokens go, as they always do.
-        special = {number for number in self.vocabulary.special.values() if number != blank}
-        kept = [token for token in tokens if token not in special]
-        return self.tokenizer.decode(kept, skip_special_tokens=False).strip()
+        """The text of an output, in which a word that noise blanked out is a BLANK."""
+        if isinstance(self.options, NoisedBeam) and self.vocabulary.blank_id in tokens:
+            return text_with_blanks(self.tokenizer, self.vocabulary, tokens).strip()
+        return without_blanks(self.tokenizer.decode(tokens, skip_special_tokens=True)).strip()
 
 
 def split_source(ids: list[int], room: int, vocabulary: Vocabulary) -> list[list[int]]:

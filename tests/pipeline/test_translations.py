@@ -4,6 +4,7 @@ import math
 import pytest
 
 from conf.errors import InputError
+from pipeline.blanks import BLANK
 from pipeline.records import Pair, ReadFailure
 from pipeline.translations import TranslationsCorpus
 from tests.helpers.pairs import write_translations
@@ -39,6 +40,34 @@ def test_the_real_sentence_is_the_target_and_the_best_translation_the_source(dir
     assert first == Pair("Eins.", "One.", "s4", 0, 0, -0.5)
     assert (second.source, second.target, second.score) == ("Zwei.", "Two two.", -1.5)
     assert (third.source, third.target, third.file) == ("", "None.", 1) and math.isnan(third.score)
+
+
+def one(tmp_path, text, target="One.", **more):
+    """The record of one translation."""
+    row = {"id": "s", "source": target, "translations": [{"text": text, "score": -1.0, **more}]}
+    write_translations(tmp_path / "one", [[row]], "sha256:1")
+    (record,) = read_all(TranslationsCorpus(str(tmp_path / "one")))
+    return record
+
+
+def test_words_that_noise_took_are_blanks_and_their_name_in_a_text_is_not(tmp_path):
+    found = one(tmp_path, "[MASK] und [MASK], [MASK]", blanks=[[0, 6], [19, 25]])
+    assert found.source == f"{BLANK} und [MASK], {BLANK}"
+    assert one(tmp_path, "[MASK] und").source == "[MASK] und"
+
+
+def test_no_text_brings_a_blank_along(tmp_path):
+    found = one(tmp_path, f"a {BLANK}b [MASK]", f"c{BLANK} d", blanks=[[5, 11]])
+    assert (found.source, found.target) == (f"a b {BLANK}", "c d")
+
+
+@pytest.mark.parametrize(
+    "blanks", [[[0, 9]], [[2, 1]], [[3, 4], [0, 1]], [[0, 2], [1, 3]], [[-1, 2]], [[0]], [["0", "1"]], 3, None]
+)
+def test_blanks_that_are_no_spans_of_the_text_cost_the_record(tmp_path, blanks):
+    found = one(tmp_path, "Eins und", blanks=blanks)
+    assert isinstance(found, ReadFailure) and found.reason == "not_a_translation"
+    assert "expected 'blanks' to be spans [start, end] of 'text', in order" in found.detail
 
 
 def test_all_translations_are_pairs_of_the_same_target_where_that_is_asked_for(directory):

@@ -5,6 +5,7 @@ import pytest
 
 from conf.errors import InputError
 from pipeline.bitext import BitextCorpus
+from pipeline.byte_bpe import train_byte_bpe
 from pipeline.cleaning.chain import Cleaning
 from pipeline.cleaning.spaces import Spaces
 from pipeline.jobs.back_translation import BackTranslationJob
@@ -103,6 +104,34 @@ def test_pairs_are_tagged_synthetic_sources_with_their_score_and_real_targets(bu
     assert {ORIGINS[number] for number in found.origin} == {"synthetic"}
     assert found.score.tolist() == [np.float32(-n / 8) for n in range(len(GOOD))]
     assert reader.lengths()[0].tolist() == [len(source) + 3 for source, _ in encoded]
+
+
+@pytest.mark.parametrize("build_tokenizer", [train_wordpiece, train_byte_bpe])
+def test_words_that_noise_took_become_mask_tokens_and_no_text_does(tmp_path, build_tokenizer):
+    """A blank is one special token, which the characters "[MASK]" in a text are not."""
+    texts = [side for pair in GOOD for side in pair]
+    library = build_tokenizer(texts, 400, added_tokens=["<bt>"])
+    (tmp_path / "tokenizer").mkdir()
+    save_tokenizer(library, tmp_path / "tokenizer")
+    rows = [line(target, (source, -1.0)) for source, target in GOOD]
+    said = "der Hund [MASK] die kleine Katze [MASK] und"
+    rows[0]["translations"][0] |= {"text": said, "blanks": [[33, 39]]}
+    rows[1]["translations"][0] |= {"text": said}
+    rows[2]["translations"][0] |= {"text": "der \ufdd0Hund und die kleine Katze"}
+    hash_ = tokenizer_hash(tmp_path / "tokenizer")
+    write_translations(tmp_path / "in", [rows], hash_)
+    build(tmp_path / "in", tmp_path / "out", str(tmp_path / "tokenizer"), exclude=[], max_ratio=None)
+    reader = PairReader(tmp_path / "out")
+    pairs = reader.pairs(range(3))
+    found = [ids[2:-1].tolist() for ids in np.split(pairs.source_ids, np.cumsum(pairs.source_lengths)[:-1])]
+
+    def ids(text):
+        return library.encode(text, add_special_tokens=False).ids
+
+    mask = library.token_to_id("[MASK]")
+    assert found[0] == [*ids("der Hund [MASK] die kleine Katze "), mask, *ids(" und")]
+    assert found[1] == ids(said) and found[2] == ids("der Hund und die kleine Katze")
+    assert [row.count(mask) for row in found] == [1, 0, 0]
 
 
 def test_every_translation_is_counted_with_its_reason(built):

@@ -228,8 +228,10 @@ def test_half_precision_and_every_search_run_through(go, tmp_path):
         found[search_name] = [line["translations"][0] for line in lines(output)]
         assert all(math.isfinite(one["score"]) and one["score"] < 0 for one in found[search_name])
     assert [one["text"] for one in found["beam"]] != [one["text"] for one in found["noised_beam"]]
-    assert any("[MASK]" in one["text"] for one in found["noised_beam"])
-    assert not any("[MASK]" in one["text"] for one in found["beam"])
+    blanks = [one["text"][start:end] for one in found["noised_beam"] for start, end in one.get("blanks", ())]
+    assert blanks and set(blanks) == {"[MASK]"}
+    assert len(blanks) == sum(one["text"].count("[MASK]") for one in found["noised_beam"])
+    assert not any("[MASK]" in one["text"] or "blanks" in one for one in found["beam"])
 
 
 def test_a_masked_language_model_is_refused(go, tmp_path, model):
