@@ -11,12 +11,13 @@ import pytest
 
 from conf.command import compose
 from conf.provenance import write_provenance
-from pipeline.shards import ShardReader, read_manifest, write_manifest
+from pipeline.shards import read_manifest, write_manifest
 from pretrain.data.loader import Layout, Loader
 from pretrain.data.mixture import open_mixture
 from pretrain.objectives import MicroBatch
 from pretrain.rows import read_run, rows_of_step, table
 from pretrain.stages import StageEntry
+from tests.helpers.pair_directory import NOUNS, write_toy_pairs
 from tests.helpers.ranks import REPOSITORY
 from tests.helpers.shard_directory import sentences, write_shards
 
@@ -56,7 +57,7 @@ def write_run(run_dir, shards, entries=FROM_THE_START, *overrides, last=40, data
     )
     data = f"data={data or f'{{{a}: 0.7, {b}: 0.3}}'}"
     config = compose("pretrain", ["experiment=tiny", f"run_dir={run_dir}", data, "seed=5", *sizes, *overrides])
-    hashes = {str(path): ShardReader(path, verify=False).content_hash for path in shards}
+    hashes = {str(path): read_manifest(path).content_hash for path in shards}
     write_provenance(run_dir, config, hashes, {"seed": 5})
     lines = [{"step": e.step, "stage": e.stage, "first_sample": e.first_sample} for e in entries]
     lines += [{"step": step, "loss": 1.0} for step in range(10, last + 1, 10)]
@@ -121,6 +122,18 @@ def test_rows_of_a_run_whose_weights_followed_from_an_exponent_are_found(shards,
     expected = mixture.pick(5, 22 * 16, 16)
     names = [str(mixture.sources[number].directory) for number in expected.source]
     assert found == list(zip(names, expected.rows.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("into", "words"), [("en", set(NOUNS)), ("de", set(NOUNS.values()))])
+def test_a_run_on_pairs_is_read_as_its_objective_says(tmp_path, into, words):
+    """In batches of its size, and into its language: where the shards go from it, with their sides swapped."""
+    pairs = write_toy_pairs(tmp_path / "pairs", 300)
+    options = ["model=mass_tiny", "objective=translation", "objective.batch_tokens=128"]
+    options += [f"objective.target_language={into}"]
+    run = write_run(tmp_path / "run", (pairs, pairs), FROM_THE_START, *options, data=pairs)
+    rows = rows_of_step(read_run(run), 1, text=True)
+    assert all(0 < len(row.text) == len(row.documents) <= 128 // 8 for row in rows)
+    assert {word for row in rows for text in row.text for word in text.split(" => ")[0].split()} == words
 
 
 def test_the_table_shows_every_row_with_its_documents_and_texts(shards, tmp_path):
