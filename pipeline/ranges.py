@@ -7,6 +7,7 @@ same files give the same ranges on any runner, any number of workers, any day. M
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 WHOLE = -1
 COMPRESSION_RATIO = 4  # about what gzip makes of text
@@ -75,6 +76,10 @@ class Plan:
     files: tuple[SourceFile, ...]
     ranges: tuple[Range, ...]
     generation: int = 0
+
+    def sources(self) -> list[dict[str, Any]]:
+        """What a manifest states of the files."""
+        return [{"name": file.name, "size": file.size, "fingerprint": file.fingerprint} for file in self.files]
 
 
 def plan_ranges(

@@ -21,10 +21,9 @@ from pipeline.cleaning.chain import Cleaning, Step
 from pipeline.held_out import check_share, is_held_out
 from pipeline.jobs.code_version import code_version
 from pipeline.jobs.following import follow
-from pipeline.jobs.reading import cleaned, fingerprint, range_fingerprint, refuse_nothing
+from pipeline.jobs.reading import Task, cleaned, fingerprint, refuse_nothing, tasks_of
 from pipeline.manifest import Counts
 from pipeline.passages import TASKS, HeldOutDocument, Item, TaskKind, build_task, split_documents
-from pipeline.ranges import Range
 from pipeline.records import split_document_key, text_hash
 from pipeline.runners import Runner
 from pipeline.sources import Corpus
@@ -38,14 +37,6 @@ MORE_HELD_OUT = (
     "give more text, or hold more of it out: chain.held_out_share=... in a chain, job.held_out_share=... of both "
     "job=masked_lm and job=corpus_tasks by hand"
 )
-
-
-@dataclass(frozen=True)
-class Task:
-    """One range to do: what to read, and a fingerprint of all that decides what comes out."""
-
-    range: Range
-    inputs: str
 
 
 @dataclass(frozen=True)
@@ -107,15 +98,7 @@ class CorpusTasksJob:
         plan = corpus.plan()
         settings = Settings(corpus, self.cleaning, self.held_out_share, self.sample_bytes, str(output))
         options = {name: value for name, value in asdict(self).items() if name != "cleaning"}
-        tasks = [
-            Task(
-                range_,
-                fingerprint(
-                    range_fingerprint(plan, range_, corpus, self.cleaning), self.held_out_share, self.sample_bytes
-                ),
-            )
-            for range_ in plan.ranges
-        ]
+        tasks = tasks_of(plan, corpus, self.cleaning, self.held_out_share, self.sample_bytes)
         key = fingerprint(FORMAT_VERSION, options, [task.inputs for task in tasks])
         if _is_done(output, key):
             logger.info("'%s' is complete for these inputs and options: nothing to do", output)
@@ -135,7 +118,7 @@ class CorpusTasksJob:
             "counts": asdict(counts),
             "held_out_documents": len(documents),
             "tasks": built,
-            "sources": [{"name": file.name, "size": file.size, "fingerprint": file.fingerprint} for file in plan.files],
+            "sources": plan.sources(),
             "code_version": code_version(),
         }
         atomic_write_text(output / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")

@@ -17,11 +17,12 @@ from typing import Any
 
 from conf.files import atomic_write_text, atomic_writer, sha256_file
 from pipeline.cleaning.chain import Cleaning, Dropped, Step
+from pipeline.jobs import shard_directory
 from pipeline.jobs.code_version import code_version
 from pipeline.jobs.following import follow
-from pipeline.jobs.reading import fingerprint, range_fingerprint, refuse_nothing
+from pipeline.jobs.reading import Task, fingerprint, refuse_nothing, tasks_of
 from pipeline.manifest import Counts
-from pipeline.ranges import Plan, Range
+from pipeline.ranges import Plan
 from pipeline.records import ReadFailure
 from pipeline.runners import Runner
 from pipeline.sources import Corpus
@@ -34,14 +35,6 @@ FOLDER = "documents"
 MANIFEST = "manifest.json"
 COMPRESSION_LEVEL = 4  # twice the speed of gzip's own default for 5 % more bytes
 EXAMPLES = 10
-
-
-@dataclass(frozen=True)
-class Task:
-    """One range to do: what to read, and a fingerprint of all that decides what comes out."""
-
-    range: Range
-    inputs: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class DocumentsJob:
         """
         plan = corpus.plan()
         settings = Settings(corpus, self.cleaning, str(output))
-        tasks = [Task(range_, range_fingerprint(plan, range_, corpus, self.cleaning)) for range_ in plan.ranges]
+        tasks = tasks_of(plan, corpus, self.cleaning)
         key = fingerprint(KIND, FORMAT_VERSION, [(task.range.id, task.inputs) for task in tasks])
         if _is_done(output, key, tasks, settings):
             logger.info("'%s' is complete for these inputs and options: nothing to do", output)
@@ -167,11 +160,8 @@ def write_range(task: Task, settings: Settings) -> str:
 
 def read_sidecar(task: Task, settings: Settings) -> dict[str, Any] | None:
     """A range's sidecar if it is there and for the same inputs, else None."""
-    try:
-        found = json.loads(settings.sidecar(task).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and found.get("inputs") == task.inputs else None
+    found = shard_directory.read_sidecar(settings.sidecar(task))
+    return found if found is not None and found.get("inputs") == task.inputs else None
 
 
 def is_complete(task: Task, settings: Settings, checksum: bool) -> bool:
@@ -231,7 +221,7 @@ def _write_manifest(plan: Plan, key: str, settings: Settings, summaries: Sequenc
         "files": files,
         # Over what the files hold, not over their bytes: another version of zlib packs the same text otherwise.
         "content_hash": f"sha256:{hashlib.sha256(json.dumps([f['content'] for f in files]).encode()).hexdigest()}",
-        "sources": [{"name": file.name, "size": file.size, "fingerprint": file.fingerprint} for file in plan.files],
+        "sources": plan.sources(),
         "code_version": code_version(),
     }
     output = Path(settings.directory)

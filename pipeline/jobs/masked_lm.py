@@ -6,33 +6,23 @@ What workers do is in `pipeline.jobs.shard_ranges`. Never imports torch; Beam is
 
 from __future__ import annotations
 
-import functools
 import logging
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
-from conf.files import atomic_write_bytes
 from pipeline.cleaning.chain import Cleaning
-from pipeline.dedup import partitions_for
 from pipeline.held_out import check_share
 from pipeline.jobs import shard_directory
-from pipeline.jobs.code_version import code_version
-from pipeline.jobs.following import follow
-from pipeline.jobs.reading import fingerprint, range_fingerprint, refuse_nothing
-from pipeline.jobs.shard_directory import Task, check_splits, collect, is_done, remove_stale
+from pipeline.jobs.reading import Task, fingerprint, tasks_of
+from pipeline.jobs.shard_driver import finish, has_nothing_to_do, prepare, require_tokenizer, run_ranges
 from pipeline.jobs.shard_ranges import Settings, hash_range, write_range
-from pipeline.manifest import FORMAT_VERSION, MANIFEST, Counts, Manifest, ShardInfo
-from pipeline.ranges import Plan
-from pipeline.report import Summary, write_report
 from pipeline.runners import Runner
-from pipeline.shards import content_hash, id_dtype, write_manifest
 from pipeline.sources import Corpus
 from pipeline.token_flags import COLUMNS
-from pipeline.tokenizer import TOKENIZER, load_tokenizer, special_ids, tokenizer_file, tokenizer_hash
+from pipeline.tokenizer import load_tokenizer, special_ids, tokenizer_hash
 
 logger = logging.getLogger(__name__)
 
@@ -77,11 +67,7 @@ class MaskedLMJob:
             InputError: no tokenizer, or a corpus of which nothing is left.
             RuntimeError: the runner did not do every range.
         """
-        if tokenizer is None:
-            raise InputError(
-                "option 'tokenizer' must name a directory with a tokenizer.json for job=masked_lm: "
-                "`python -m pipeline job=tokenizer output=DIR` trains one"
-            )
+        tokenizer = require_tokenizer(tokenizer, KIND)
         plan = corpus.plan()
         settings = Settings(
             corpus=corpus,
@@ -94,25 +80,22 @@ class MaskedLMJob:
             columns=self.columns,
         )
         special_ids(load_tokenizer(tokenizer))  # refuse it before any work
-        tasks = [
-            Task(number, range_, range_fingerprint(plan, range_, corpus, self.cleaning))
-            for number, range_ in enumerate(plan.ranges)
-        ]
+        tasks = tasks_of(plan, corpus, self.cleaning)
         config = self._config(corpus, settings, tasks)
-        if is_done(output, config, tasks, settings):
-            logger.info("'%s' is complete for these inputs and options: nothing to do", output)
+        if has_nothing_to_do(output, config, tasks, settings):
             return
-        (output / MANIFEST).unlink(missing_ok=True)
-        atomic_write_bytes(output / TOKENIZER, tokenizer_file(tokenizer).read_bytes())
-        remove_stale(tasks, settings)
-        partitions = partitions_for(sum(max(file.size, 0) for file in plan.files)) if self.deduplicate else 0
-        build = functools.partial(build_pipeline, tasks=tasks, settings=settings, partitions=partitions)
-        marks = [settings.hashes(task) for task in tasks] if self.deduplicate else []
-        marks += [settings.sidecar(task) for task in tasks]
-        with follow("hashing and writing shards" if self.deduplicate else "writing shards", marks):
-            runner.run(build, units=len(tasks))
-        summaries = collect(tasks, settings, partitions)
-        self._finish(plan, settings, config, summaries)
+        prepare(tokenizer, tasks, settings)
+        summaries = run_ranges(plan, tasks, settings, runner, build_pipeline, self.deduplicate)
+        manifest = finish(plan, settings, config, summaries, kind=KIND, what="documents", row_length=self.row_length)
+        logger.info(
+            "%d documents -> %d training and %d validation rows of %d, %.2f%% full, in '%s'",
+            manifest.counts.kept,
+            manifest.rows("train"),
+            manifest.rows("validation"),
+            self.row_length,
+            100 * manifest.fill,
+            settings.directory,
+        )
 
     def _config(self, corpus: Corpus, settings: Settings, tasks: Sequence[Task]) -> dict[str, Any]:
         """What the manifest states of the run, and its key: a hash of everything that shapes the rows."""
@@ -129,47 +112,6 @@ class MaskedLMJob:
             "cleaning": repr(self.cleaning),
             "key": fingerprint(options, [settings.identity(task) for task in tasks]),
         }
-
-    def _finish(
-        self, plan: Plan, settings: Settings, config: dict[str, Any], summaries: Sequence[dict[str, Any]]
-    ) -> None:
-        output = Path(settings.directory)
-        tokenizer = load_tokenizer(output)
-        shards = [ShardInfo(**raw) for summary in summaries for raw in summary["shards"]]
-        counts = sum((Counts(**summary["counts"]) for summary in summaries), Counts())
-        refuse_nothing(counts, [example for summary in summaries for example in summary["examples"]])
-        check_splits(counts.kept, "documents", shards)
-        vocab_size = tokenizer.get_vocab_size()
-        dtype = id_dtype(vocab_size)
-        rows = sum(shard.rows for shard in shards)
-        manifest = Manifest(
-            format_version=FORMAT_VERSION,
-            kind=KIND,
-            config=config,
-            tokenizer_hash=settings.tokenizer_hash,
-            vocab_size=vocab_size,
-            special_ids=special_ids(tokenizer),
-            dtype=dtype,
-            row_length=self.row_length,
-            shards=shards,
-            counts=counts,
-            sources=[{"name": file.name, "size": file.size, "fingerprint": file.fingerprint} for file in plan.files],
-            content_hash=content_hash(KIND, self.row_length, dtype, settings.tokenizer_hash, vocab_size, shards),
-            fill=sum(shard.tokens for shard in shards) / (rows * self.row_length),
-            code_version=code_version(),
-        )
-        write_report(output, manifest, Summary.of(summaries))
-        shutil.rmtree(settings.work, ignore_errors=True)
-        write_manifest(output, manifest)
-        logger.info(
-            "%d documents -> %d training and %d validation rows of %d, %.2f%% full, in '%s'",
-            counts.kept,
-            manifest.rows("train"),
-            manifest.rows("validation"),
-            self.row_length,
-            100 * manifest.fill,
-            output,
-        )
 
 
 def build_pipeline(pipeline: Any, tasks: Sequence[Task], settings: Settings, partitions: int) -> None:

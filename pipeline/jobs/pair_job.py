@@ -5,9 +5,7 @@ Never imports torch; Beam is imported by the runner. What workers do is in `pipe
 
 from __future__ import annotations
 
-import functools
 import logging
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,24 +17,18 @@ from conf.files import atomic_write_bytes
 from pipeline import excluded, languages
 from pipeline.blanks import without_blanks
 from pipeline.cleaning.chain import Cleaning
-from pipeline.dedup import partitions_for
 from pipeline.held_out import check_share
 from pipeline.jobs import shard_directory
-from pipeline.jobs.code_version import code_version
-from pipeline.jobs.following import follow
 from pipeline.jobs.pair_ranges import PairSettings, TextRules, hash_range, write_range
-from pipeline.jobs.reading import fingerprint, range_fingerprint, refuse_nothing
-from pipeline.jobs.shard_directory import Task, check_splits, collect, is_done, remove_stale
-from pipeline.manifest import FORMAT_VERSION, MANIFEST, Counts, Manifest, ShardInfo
+from pipeline.jobs.reading import Task, fingerprint, tasks_of
+from pipeline.jobs.shard_driver import finish, has_nothing_to_do, prepare, require_tokenizer, run_ranges
 from pipeline.pair_filters import TokenRules
 from pipeline.pair_shards import KIND, ORIGINS
 from pipeline.pair_sources import PairCorpus
 from pipeline.ranges import Plan
 from pipeline.records import Pair
-from pipeline.report import Summary, write_report
 from pipeline.runners import Runner
-from pipeline.shards import content_hash, id_dtype, write_manifest
-from pipeline.tokenizer import TOKENIZER, added_token_id, load_tokenizer, special_ids, tokenizer_file, tokenizer_hash
+from pipeline.tokenizer import added_token_id, load_tokenizer, special_ids, tokenizer_hash
 
 logger = logging.getLogger(__name__)
 
@@ -117,11 +109,7 @@ class PairJob:
             InputError: no tokenizer, one without the tag, sides that are swapped, or nothing that is left.
             RuntimeError: the runner did not do every range.
         """
-        if tokenizer is None:
-            raise InputError(
-                f"option 'tokenizer' must name a directory with a tokenizer.json for job={self.name}: "
-                "`python -m pipeline job=tokenizer output=DIR` trains one"
-            )
+        tokenizer = require_tokenizer(tokenizer, self.name)
         loaded = load_tokenizer(tokenizer)
         special_ids(loaded)
         if self.tag is not None:
@@ -130,33 +118,40 @@ class PairJob:
         plan = corpus.plan()
         sentences = excluded.hashes_of_files(self.exclude)
         settings = self._settings(corpus, plan, output, tokenizer_hash(tokenizer), sentences)
-        tasks = [
-            Task(
-                number,
-                range_,
-                fingerprint(range_fingerprint(plan, range_, corpus, self.cleaning), repr(settings.text_rules)),
-            )
-            for number, range_ in enumerate(plan.ranges)
-        ]
+        tasks = tasks_of(plan, corpus, self.cleaning, repr(settings.text_rules))
         config = self._config(corpus, settings, tasks)
-        if is_done(output, config, tasks, settings):
-            logger.info("'%s' is complete for these inputs and options: nothing to do", output)
+        if has_nothing_to_do(output, config, tasks, settings):
             return
         if self.direction_check != "off":
             self._check_direction(corpus, plan)
-        (output / MANIFEST).unlink(missing_ok=True)
-        atomic_write_bytes(output / TOKENIZER, tokenizer_file(tokenizer).read_bytes())
-        remove_stale(tasks, settings)
+        prepare(tokenizer, tasks, settings)
         if sentences:
             settings.work.mkdir(exist_ok=True)
             atomic_write_bytes(settings.excluded_file, sentences)
-        partitions = partitions_for(sum(max(file.size, 0) for file in plan.files)) if self.deduplicate else 0
-        build = functools.partial(build_pipeline, tasks=tasks, settings=settings, partitions=partitions)
-        marks = [settings.hashes(task) for task in tasks] if self.deduplicate else []
-        marks += [settings.sidecar(task) for task in tasks]
-        with follow("hashing and writing shards" if self.deduplicate else "writing shards", marks):
-            runner.run(build, units=len(tasks))
-        self._finish(plan, settings, config, collect(tasks, settings, partitions))
+        summaries = run_ranges(plan, tasks, settings, runner, build_pipeline, self.deduplicate)
+        manifest = finish(
+            plan,
+            settings,
+            config,
+            summaries,
+            kind=KIND,
+            what="pairs",
+            row_length=self.max_length,
+            sides=2,
+            wants_validation=self.held_out_share > 0,
+            languages={"source": self.source_language, "target": self.target_language},
+        )
+        counts = manifest.counts
+        logger.info(
+            "%d pairs read -> %d for training and %d for validation; %d dropped (%s), %d failed; in '%s'",
+            counts.read,
+            manifest.rows("train"),
+            manifest.rows("validation"),
+            sum(counts.dropped.values()),
+            ", ".join(f"{reason} {number}" for reason, number in counts.dropped.items()) or "none",
+            counts.failed,
+            settings.directory,
+        )
 
     def _settings(self, corpus: PairCorpus, plan: Plan, output: Path, tokenizer: str, sentences: bytes) -> PairSettings:
         confidence = self.language_confidence
@@ -215,50 +210,6 @@ class PairJob:
         if self.direction_check == "error":
             raise InputError(f"{sentence} (job.direction_check=warn goes on)")
         logger.warning("%s", sentence)
-
-    def _finish(
-        self, plan: Plan, settings: PairSettings, config: dict[str, Any], summaries: Sequence[dict[str, Any]]
-    ) -> None:
-        output = Path(settings.directory)
-        tokenizer = load_tokenizer(output)
-        shards = [ShardInfo(**raw) for summary in summaries for raw in summary["shards"]]
-        counts = sum((Counts(**summary["counts"]) for summary in summaries), Counts())
-        refuse_nothing(counts, [example for summary in summaries for example in summary["examples"]], "pairs")
-        check_splits(counts.kept, "pairs", shards, wanted=self.held_out_share > 0)
-        vocab_size = tokenizer.get_vocab_size()
-        dtype = id_dtype(vocab_size)
-        length = self.max_length
-        manifest = Manifest(
-            format_version=FORMAT_VERSION,
-            kind=KIND,
-            config=config,
-            tokenizer_hash=settings.tokenizer_hash,
-            vocab_size=vocab_size,
-            special_ids=special_ids(tokenizer),
-            dtype=dtype,
-            row_length=length,
-            shards=shards,
-            counts=counts,
-            sources=[{"name": file.name, "size": file.size, "fingerprint": file.fingerprint} for file in plan.files],
-            content_hash=content_hash(KIND, length, dtype, settings.tokenizer_hash, vocab_size, shards),
-            fill=sum(shard.tokens for shard in shards) / (2 * length * sum(shard.rows for shard in shards)),
-            code_version=code_version(),
-            languages={"source": self.source_language, "target": self.target_language},
-        )
-        write_report(output, manifest, Summary.of(summaries))
-        shutil.rmtree(settings.work, ignore_errors=True)
-        write_manifest(output, manifest)
-        dropped = ", ".join(f"{reason} {number}" for reason, number in counts.dropped.items()) or "none"
-        logger.info(
-            "%d pairs read -> %d for training and %d for validation; %d dropped (%s), %d failed; in '%s'",
-            counts.read,
-            manifest.rows("train"),
-            manifest.rows("validation"),
-            sum(counts.dropped.values()),
-            dropped,
-            counts.failed,
-            output,
-        )
 
 
 def build_pipeline(pipeline: Any, tasks: Sequence[Task], settings: PairSettings, partitions: int) -> None:

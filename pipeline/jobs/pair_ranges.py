@@ -6,11 +6,9 @@ stays; those that look at tokens, which equal pairs pass or fail together, come 
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -19,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from conf.files import atomic_write_text
 from pipeline import excluded, languages
 from pipeline.blanks import BLANK, without_blanks
 from pipeline.cleaning.chain import Dropped, Step
-from pipeline.dedup import duplicates_of, write_hashes
 from pipeline.held_out import is_held_out
-from pipeline.jobs.reading import fingerprint
-from pipeline.jobs.shard_directory import DirectorySettings, Task, final_fingerprint, is_complete, read_sidecar
+from pipeline.jobs.range_work import batches, open_range, spill_hashes, tokenizer_of
+from pipeline.jobs.reading import Task, fingerprint
+from pipeline.jobs.shard_directory import DirectorySettings
 from pipeline.jobs.tally import Tally, add_length, length_histogram
 from pipeline.manifest import FORMAT_VERSION, Split
 from pipeline.pair_filters import TokenRules, is_copy
@@ -34,10 +31,8 @@ from pipeline.pair_shards import ORIGINS, Pairs, PairWriter
 from pipeline.pair_sources import PairCorpus
 from pipeline.records import Pair, ReadFailure, text_hash
 from pipeline.shards import ROWS_PER_BATCH, IdType, ShardInfo, id_dtype
-from pipeline.tokenizer import TOKENIZER, added_token_id, load_tokenizer, special_ids
-from pipeline.word_cache import TextEncoder, WordCache, encoder
-
-BATCH_CHARACTERS = 4_000_000
+from pipeline.tokenizer import added_token_id, special_ids
+from pipeline.word_cache import TextEncoder, encoder
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,6 @@ class PairSettings(DirectorySettings):
     source_language: str
     target_language: str
     language_confidence: float | None
-    tokenizer_hash: str
     held_out_share: float
     tag: str | None
     origin: int
@@ -149,12 +143,8 @@ def _text_reason(record: Pair, source: str, target: str, rules: TextRules, barre
 
 def hash_range(task: Task, settings: PairSettings) -> tuple[int, str]:
     """First pass over a range: the hashes of its pairs, spilled. Returns its number and the file."""
-    path = settings.hashes(task)
-    if not path.exists():
-        records = [(record.index, record.hash) for record in cleaned_pairs(task, settings) if record.fate == "kept"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_hashes(path, [digest for _, digest in records], [index for index, _ in records])
-    return task.number, str(path)
+    hashes = ((record.index, record.hash) for record in cleaned_pairs(task, settings) if record.fate == "kept")
+    return spill_hashes(task, settings, hashes)
 
 
 def write_range(task: Task, duplicate_files: Iterable[str], settings: PairSettings) -> str:
@@ -162,15 +152,10 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: PairSettin
 
     A range whose sidecar and shards are those of the same fingerprint is left as it is.
     """
-    duplicates = duplicates_of(task.number, sorted(Path(name) for name in duplicate_files))
-    expected = final_fingerprint(task, settings, duplicates)
-    sidecar = settings.sidecar(task)
-    directory = Path(settings.directory)
-    if is_complete(read_sidecar(sidecar), expected, directory, checksums=True):
+    work = open_range(task, duplicate_files, settings)
+    if work is None:
         return task.range.id
-    sidecar.unlink(missing_ok=True)
-    sidecar.parent.mkdir(parents=True, exist_ok=True)
-    tokenizer, cache = _loaded(str(directory / TOKENIZER), settings.tokenizer_hash)
+    tokenizer, cache = tokenizer_of(settings)
     form = _Form.of(tokenizer, settings)
     confidence = settings.language_confidence or 1.0
     telling = languages.telling(settings.source_language, settings.target_language) if confidence < 1 else None
@@ -180,7 +165,8 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: PairSettin
         _Split(settings, task, "train", form) as train,
         _Split(settings, task, "validation", form) as validation,
     ):
-        for batch in _batches(tally.count(cleaned_pairs(task, settings), duplicates)):
+        records = tally.count(cleaned_pairs(task, settings), work.duplicates)
+        for batch in batches(records, lambda record: len(record.source) + len(record.target)):
             sides = [form.parts(record) for record in batch]
             texts = [text for parts in sides for text in parts]
             codec = codec or encoder(tokenizer, texts, cache)
@@ -205,26 +191,8 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: PairSettin
                 held_out = is_held_out(text_hash(record.target), settings.held_out_share)
                 (validation if held_out else train).add(source, target, record.score)
         shards = [*train.close(), *validation.close()]
-    summary = {
-        "range": task.range.id,
-        "fingerprint": expected,
-        "identity": settings.identity(task),
-        "shards": [asdict(shard) for shard in shards],
-        "counts": asdict(tally.counts()),
-        "failures": dict(sorted(tally.failures.items())),
-        "examples": tally.examples,
-        "lengths": source_lengths.tolist(),
-        "target_lengths": target_lengths.tolist(),
-    }
-    atomic_write_text(sidecar, json.dumps(summary, indent=1, sort_keys=True) + "\n")
+    work.close(shards, tally, lengths=source_lengths.tolist(), target_lengths=target_lengths.tolist())
     return task.range.id
-
-
-@functools.lru_cache(maxsize=1)
-def _loaded(path: str, tokenizer_hash: str) -> tuple[Tokenizer, WordCache]:
-    """The tokenizer and its word cache, once per process; the hash is there to tell files apart."""
-    tokenizer = load_tokenizer(path)
-    return tokenizer, WordCache(tokenizer)
 
 
 @dataclass(frozen=True)
@@ -325,17 +293,3 @@ class _Split:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.__exit__(kind, error, trace)
-
-
-def _batches(records: Iterable[CleanedPair]) -> Iterator[Sequence[CleanedPair]]:
-    """Group records until a batch has BATCH_CHARACTERS."""
-    batch: list[CleanedPair] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        size += len(record.source) + len(record.target)
-        if size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -22,6 +22,24 @@ from pipeline.sources import Corpus
 
 
 @dataclass(frozen=True)
+class Task:
+    """One range to do; `inputs` is the fingerprint of all that decides what is made of it."""
+
+    number: int
+    range: Range
+    inputs: str
+
+
+def tasks_of(plan: Plan, corpus: Corpus | PairCorpus, cleaning: Step, *more: Any) -> list[Task]:
+    """A task for each range of a plan; `more` is what decides besides what reading and cleaning it yields."""
+    read = [range_fingerprint(plan, range_, corpus, cleaning) for range_ in plan.ranges]
+    return [
+        Task(number, range_, fingerprint(inputs, *more) if more else inputs)
+        for number, (range_, inputs) in enumerate(zip(plan.ranges, read, strict=True))
+    ]
+
+
+@dataclass(frozen=True)
 class Cleaned:
     """One record of a range after cleaning.
 

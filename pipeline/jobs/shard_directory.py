@@ -21,30 +21,24 @@ from numpy.typing import NDArray
 from conf.errors import InputError
 from conf.files import sha256_file
 from pipeline.dedup import duplicates_of, find_duplicates, write_duplicates
-from pipeline.jobs.reading import fingerprint
+from pipeline.jobs.reading import Task, fingerprint
 from pipeline.manifest import MANIFEST, ShardInfo
 from pipeline.mapped_shards import verify
-from pipeline.ranges import Range
 from pipeline.shards import read_manifest
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Task:
-    """One range to do; `inputs` is the fingerprint of what reading and cleaning it yields."""
-
-    number: int
-    range: Range
-    inputs: str
-
-
-@dataclass(frozen=True)
 class DirectorySettings(ABC):
-    """What all ranges of one run share; jobs add their own. `directory` gets the shards, of one `generation`."""
+    """What all ranges of one run share; jobs add their own.
+
+    `directory` holds the tokenizer, of that hash, and gets the shards, of one `generation`.
+    """
 
     directory: str
     generation: int
+    tokenizer_hash: str
 
     @property
     def shards(self) -> str:

@@ -6,41 +6,33 @@ earlier run finished. Only paths and numbers travel between them.
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
-from conf.files import atomic_write_text
 from pipeline.cleaning.chain import Step
-from pipeline.dedup import duplicates_of, write_hashes
 from pipeline.held_out import is_held_out
-from pipeline.jobs.reading import Cleaned, cleaned, fingerprint
-from pipeline.jobs.shard_directory import DirectorySettings, Task, final_fingerprint, is_complete, read_sidecar
+from pipeline.jobs.range_work import batches, open_range, spill_hashes, tokenizer_of
+from pipeline.jobs.reading import Task, cleaned, fingerprint
+from pipeline.jobs.shard_directory import DirectorySettings
 from pipeline.jobs.tally import Tally, add_length, length_histogram
 from pipeline.manifest import FORMAT_VERSION, ShardInfo, Split
 from pipeline.packing import assemble, pack
 from pipeline.records import text_hash
 from pipeline.shards import IdType, ShardWriter, id_dtype
 from pipeline.sources import Corpus
-from pipeline.tokenizer import TOKENIZER, load_tokenizer, special_ids
-from pipeline.word_cache import TextEncoder, WordCache, encoder
-
-BATCH_CHARACTERS = 4_000_000
+from pipeline.tokenizer import special_ids
+from pipeline.word_cache import TextEncoder, encoder
 
 
 @dataclass(frozen=True)
 class Settings(DirectorySettings):
-    """What all ranges of one run share. `directory` holds the tokenizer and gets the shards, with these `columns`."""
+    """What all ranges of one run share. The shards have these `columns`."""
 
     corpus: Corpus
     cleaning: Step
-    tokenizer_hash: str
     row_length: int
     held_out_share: float
     columns: tuple[str, ...] = ()
@@ -60,12 +52,7 @@ class Settings(DirectorySettings):
 
 def hash_range(task: Task, settings: Settings) -> tuple[int, str]:
     """First pass over a range: the hashes of its documents, spilled. Returns its number and the file."""
-    path = settings.hashes(task)
-    if not path.exists():
-        records = list(cleaned_hashes(task, settings))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_hashes(path, [digest for _, digest in records], [index for index, _ in records])
-    return task.number, str(path)
+    return spill_hashes(task, settings, cleaned_hashes(task, settings))
 
 
 def cleaned_hashes(task: Task, settings: Settings) -> Iterator[tuple[int, bytes]]:
@@ -80,24 +67,18 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) 
 
     A range whose sidecar and shards are those of the same fingerprint is left as it is.
     """
-    duplicates = duplicates_of(task.number, sorted(Path(name) for name in duplicate_files))
-    expected = final_fingerprint(task, settings, duplicates)
-    sidecar = settings.sidecar(task)
-    directory = Path(settings.directory)
-    if is_complete(read_sidecar(sidecar), expected, directory, checksums=True):
+    work = open_range(task, duplicate_files, settings)
+    if work is None:
         return task.range.id
-    sidecar.unlink(missing_ok=True)
-    sidecar.parent.mkdir(parents=True, exist_ok=True)
-    tokenizer, cache = _loaded(
-        str(directory / TOKENIZER), settings.tokenizer_hash, word_start="word_start" in settings.columns
-    )
+    tokenizer, cache = tokenizer_of(settings, word_start="word_start" in settings.columns)
     tally, lengths = Tally(), length_histogram()
     dtype = id_dtype(tokenizer.get_vocab_size())
     splits: dict[Split, _Tokens] = {
         split: _Tokens(dtype, marked=bool(settings.columns)) for split in ("train", "validation")
     }
     codec: TextEncoder | None = None
-    for batch in _batches(tally.count(cleaned(settings.corpus, task.range, settings.cleaning), duplicates)):
+    records = tally.count(cleaned(settings.corpus, task.range, settings.cleaning), work.duplicates)
+    for batch in batches(records, lambda record: len(record.text)):
         texts = [record.text for record in batch]
         codec = codec or encoder(tokenizer, texts, cache, settings.columns)
         ids, offsets = codec.encode(texts)
@@ -112,25 +93,8 @@ def write_range(task: Task, duplicate_files: Iterable[str], settings: Settings) 
     shards = [
         _write_shard(settings, task, split, tokens, specials) for split, tokens in splits.items() if tokens.lengths
     ]
-    summary = {
-        "range": task.range.id,
-        "fingerprint": expected,
-        "identity": settings.identity(task),
-        "shards": [asdict(shard) for shard in shards],
-        "counts": asdict(tally.counts()),
-        "failures": dict(sorted(tally.failures.items())),
-        "examples": tally.examples,
-        "lengths": lengths.tolist(),
-    }
-    atomic_write_text(sidecar, json.dumps(summary, indent=1, sort_keys=True) + "\n")
+    work.close(shards, tally, lengths=lengths.tolist())
     return task.range.id
-
-
-@functools.lru_cache(maxsize=1)
-def _loaded(path: str, tokenizer_hash: str, word_start: bool) -> tuple[Tokenizer, WordCache]:
-    """The tokenizer and its word cache, once per process; the hash is there to tell files apart."""
-    tokenizer = load_tokenizer(path)
-    return tokenizer, WordCache(tokenizer, word_start=word_start)
 
 
 class _Tokens:
@@ -148,20 +112,6 @@ class _Tokens:
         self.ids.append(ids.astype(self._held_as))
         self.lengths.append(len(ids))
         self.keys.append(key)
-
-
-def _batches(records: Iterable[Cleaned]) -> Iterator[list[Cleaned]]:
-    """Group records until a batch has BATCH_CHARACTERS."""
-    batch: list[Cleaned] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        size += len(record.text)
-        if size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _write_shard(settings: Settings, task: Task, split: Split, tokens: _Tokens, specials: dict[str, int]) -> ShardInfo:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from pipeline import excluded
 from pipeline.cleaning.chain import Cleaning
 from pipeline.cleaning.spaces import Spaces
-from pipeline.jobs import pair_ranges
+from pipeline.jobs import range_work
 from pipeline.jobs.pair_ranges import PairSettings, TextRules, hash_range, write_range
-from pipeline.jobs.shard_directory import Task, collect, spill_duplicates
+from pipeline.jobs.reading import Task
+from pipeline.jobs.shard_directory import collect, spill_duplicates
 from pipeline.pair_filters import TokenRules
 from pipeline.pair_shards import PairRows
 from pipeline.shards import Counts, ShardInfo
@@ -62,7 +63,7 @@ def oracle(pairs):
 def test_whatever_the_pairs_and_the_ranges_the_kept_ones_and_the_counts_are_those_of_the_rules(
     monkeypatch, tokenizer, pairs, size
 ):
-    monkeypatch.setattr(pair_ranges, "BATCH_CHARACTERS", 30)
+    monkeypatch.setattr(range_work, "BATCH_CHARACTERS", 30)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "a.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
