@@ -60,12 +60,6 @@ def rows_of_samples(samples: Int64Array, num_rows: int, *key: int | str) -> tupl
     return permute(places, num_rows, keys[which]), visits
 
 
-def rows_at(seed: int, first_sample: int, count: int, num_rows: int) -> tuple[Int64Array, Int64Array]:
-    """Return (rows, visits), int64 [count] each, of the samples first_sample ... of a run with one source."""
-    samples = np.arange(first_sample, first_sample + count, dtype=np.int64)
-    return rows_of_samples(samples, num_rows, "row order", seed)
-
-
 def apportion(weights: Sequence[float], places: int) -> list[int]:
     """Share `places` out in proportion to `weights` (all above 0): whole numbers that add up to `places`.
 

@@ -1,5 +1,6 @@
 import json
 import math
+import shutil
 import subprocess
 import sys
 
@@ -124,32 +125,19 @@ def test_datasets_reads_the_same_pairs(directory, tmp_path):
         same([(row["source_ids"], row["target_ids"], row["origin"], row["score"])], [TRAIN[index]])
 
 
-def copy_of(directory, tmp_path):
-    target = tmp_path / "copy"
-    for source in directory.rglob("*"):
-        if source.is_file():
-            copy = target / source.relative_to(directory)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(source.read_bytes())
-    return target
-
-
-@pytest.mark.parametrize("place", [0.0, 0.3, 0.999])
-def test_one_changed_byte_is_an_error_that_names_the_shard(directory, tmp_path, place):
-    copy = copy_of(directory, tmp_path)
+def test_one_changed_byte_is_an_error_that_names_the_shard(directory, tmp_path):
+    copy = shutil.copytree(directory, tmp_path / "copy")
     verify(copy)
     shard = copy / read_manifest(copy).shards[0].path
     content = bytearray(shard.read_bytes())
-    content[int(place * len(content))] ^= 1
+    content[len(content) // 2] ^= 1
     shard.write_bytes(content)
-    for check in (verify, PairReader):
-        with pytest.raises(InputError, match=shard.name):
-            check(copy)
-    verify(copy, checksums=False)
+    with pytest.raises(InputError, match=shard.name):
+        PairReader(copy)
 
 
 def test_a_cut_shard_and_another_tokenizer_are_errors(directory, tmp_path):
-    copy = copy_of(directory, tmp_path)
+    copy = shutil.copytree(directory, tmp_path / "copy")
     shard = copy / read_manifest(copy).shards[2].path
     shard.write_bytes(shard.read_bytes()[:-1])
     with pytest.raises(InputError, match=rf"{shard.name}.*must have \d+ bytes, but has"):
@@ -163,7 +151,7 @@ def test_a_cut_shard_and_another_tokenizer_are_errors(directory, tmp_path):
 
 @pytest.mark.parametrize("languages", [{}, {"source": "de"}, {"source": "de", "target": None}])
 def test_a_parallel_manifest_without_its_languages_names_the_field(directory, tmp_path, languages):
-    copy = copy_of(directory, tmp_path)
+    copy = shutil.copytree(directory, tmp_path / "copy")
     raw = json.loads((copy / MANIFEST).read_text())
     (copy / MANIFEST).write_text(json.dumps(raw | {"languages": languages}))
     with pytest.raises(InputError, match=r"languages\.(source|target)' must be the name of a language"):
@@ -192,7 +180,7 @@ def test_a_manifest_from_before_there_were_pairs_is_still_read(tmp_path, write_d
 
 
 def test_a_shard_of_other_columns_is_refused(directory, tmp_path):
-    copy = copy_of(directory, tmp_path)
+    copy = shutil.copytree(directory, tmp_path / "copy")
     shard = copy / read_manifest(copy).shards[0].path
     with pa.ipc.new_file(str(shard), pa.schema([("text", pa.string())])):
         pass

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from conf.errors import InputError
 from pipeline.manifest import MANIFEST
 from pipeline.shards import ROWS_PER_BATCH, ShardReader, ShardWriter, id_dtype, read_manifest, verify
+from tests.helpers.manifests import edited
 from tests.helpers.ranks import REPOSITORY
 
 
@@ -90,19 +92,9 @@ def test_verify_accepts_what_the_writer_wrote(directory):
     verify(directory)
 
 
-def copy_of(directory, tmp_path):
-    target = tmp_path / "copy"
-    for source in directory.rglob("*"):
-        if source.is_file():
-            copy = target / source.relative_to(directory)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(source.read_bytes())
-    return target
-
-
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.999])
 def test_one_changed_byte_is_an_error_that_names_the_shard(directory, tmp_path, place):
-    copy = copy_of(directory, tmp_path)
+    copy = shutil.copytree(directory, tmp_path / "copy")
     shard = copy / read_manifest(copy).shards[0].path
     content = bytearray(shard.read_bytes())
     content[int(place * len(content))] ^= 1
@@ -114,7 +106,7 @@ def test_one_changed_byte_is_an_error_that_names_the_shard(directory, tmp_path, 
 
 
 def test_a_missing_and_a_cut_shard_are_errors_without_checksums_too(directory, tmp_path):
-    copy = copy_of(directory, tmp_path)
+    copy = shutil.copytree(directory, tmp_path / "copy")
     shard = copy / read_manifest(copy).shards[1].path
     shard.write_bytes(shard.read_bytes()[:-1])
     with pytest.raises(InputError, match=rf"{shard.name}.*must have \d+ bytes, but has"):
@@ -125,21 +117,13 @@ def test_a_missing_and_a_cut_shard_are_errors_without_checksums_too(directory, t
 
 
 def test_another_tokenizer_beside_the_shards_is_an_error(directory, tmp_path):
-    copy = copy_of(directory, tmp_path)
+    copy = shutil.copytree(directory, tmp_path / "copy")
     path = copy / "tokenizer.json"
     raw = json.loads(path.read_text())
     raw["normalizer"]["lowercase"] = False
     path.write_text(json.dumps(raw))
     with pytest.raises(InputError, match=r"tokenizer\.json.*tokenizer_hash"):
         verify(copy, checksums=False)
-
-
-def edited(change):
-    def edit(raw):
-        change(raw)
-        return json.dumps(raw)
-
-    return edit
 
 
 @pytest.mark.parametrize(
@@ -160,7 +144,7 @@ def edited(change):
     ],
 )
 def test_a_manifest_that_does_not_fit_names_file_and_field(directory, tmp_path, edit, words):
-    copy = copy_of(directory, tmp_path)
+    copy = shutil.copytree(directory, tmp_path / "copy")
     path = copy / MANIFEST
     path.write_text(edit(json.loads(path.read_text())))
     with pytest.raises(InputError, match=words) as error:

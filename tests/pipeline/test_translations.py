@@ -7,6 +7,7 @@ from conf.errors import InputError
 from pipeline.blanks import BLANK
 from pipeline.records import Pair, ReadFailure
 from pipeline.translations import TranslationsCorpus
+from tests.helpers.manifests import edited
 from tests.helpers.pairs import write_translations
 
 
@@ -122,14 +123,6 @@ def test_a_chunk_that_is_missing_or_damaged_is_named(directory):
     chunk.unlink()
     with pytest.raises(InputError, match=r"00001\.jsonl' is named in manifest\.json but is not there"):
         TranslationsCorpus(str(directory)).plan()
-
-
-def edited(change):
-    def edit(raw):
-        change(raw)
-        return json.dumps(raw)
-
-    return edit
 
 
 @pytest.mark.parametrize(

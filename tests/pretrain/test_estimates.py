@@ -22,10 +22,12 @@ from pretrain.models.conv_config import ConvSeq2SeqConfig
 from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.seq2seq import Seq2SeqModel
+from pretrain.models.tokens import Tokens
 from tests.helpers.ranks import run_on_ranks
 
 BERT = {"norm": "post", "positions": "learned", "activation": "gelu", "biases": True, "token_types": 2}
 ROWS, LENGTH, TARGETS = 4, 24, 18
+WIDE = 9  # places of a decoder's row
 
 
 def batch(rows=ROWS, length=LENGTH, targets=TARGETS):
@@ -71,28 +73,33 @@ def test_sentence_pairs_count_in_the_last_layer_and_their_head():
     assert ROWS * LENGTH * sum(found.values()) == pytest.approx(forward.get_total_flops(), rel=1e-12)
 
 
+def counted_flops(model):
+    """What torch counts of an encoder-decoder: forward, backward, and the share of targets in the encoder's tokens."""
+    source, target, wanted = Tokens(*batch()[:3]), Tokens(*batch(length=WIDE)[:3]), torch.arange(0, ROWS * WIDE, 4)
+    with FlopCounterMode(display=False) as forward:
+        logits = model(source, target, wanted)
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    return forward.get_total_flops(), backward.get_total_flops(), len(wanted) / (ROWS * LENGTH)
+
+
 @pytest.mark.parametrize("activation", ["gelu", "geglu"])
 def test_flops_of_an_encoder_decoder_are_those_that_torch_counts(activation):
     config = Seq2SeqConfig(16, 3, 2, 2, 40, activation=activation, attention_kernel="matmul")
     model = Seq2SeqModel(config, 90)
-    source, wide = batch()[:3], 9
-    target, wanted = batch(length=wide)[:3], torch.arange(0, ROWS * wide, 4)
-    with FlopCounterMode(display=False) as forward:
-        logits = model(*source, *target, wanted)
-    with FlopCounterMode(display=False) as backward:
-        logits.sum().backward()
+    forward, backward, share = counted_flops(model)
     tokens = ROWS * LENGTH
     found = seq2seq_forward_flops_per_token(
         config,
         90,
         sequence_lengths=[LENGTH] * ROWS,
-        decoder_lengths=[wide] * ROWS,
-        target_share=len(wanted) / tokens,
+        decoder_lengths=[WIDE] * ROWS,
+        target_share=share,
     )
     # The kernel computes the half of a causal decoder's pairs that are hidden as well.
-    hidden_pairs = 4 * 16 * ROWS * wide * (wide - 1) / 2 * config.num_decoder_layers
-    assert tokens * sum(found.values()) == pytest.approx(forward.get_total_flops() - hidden_pairs, rel=1e-12)
-    assert backward.get_total_flops() == 2 * forward.get_total_flops()
+    hidden_pairs = 4 * 16 * ROWS * WIDE * (WIDE - 1) / 2 * config.num_decoder_layers
+    assert tokens * sum(found.values()) == pytest.approx(forward - hidden_pairs, rel=1e-12)
+    assert backward == 2 * forward
     assert training_flops(found) == 3 * sum(found.values())
 
 
@@ -107,18 +114,12 @@ def test_flops_of_a_convolutional_encoder_decoder_are_those_that_torch_counts(sh
         attention_kernel="matmul",
     )
     model = ConvSeq2SeqModel(config, 90)
-    source, wide = batch()[:3], 9
-    target, wanted = batch(length=wide)[:3], torch.arange(0, ROWS * wide, 4)
-    with FlopCounterMode(display=False) as forward:
-        logits = model(*source, *target, wanted)
-    with FlopCounterMode(display=False) as backward:
-        logits.sum().backward()
-    lengths = {"sequence_lengths": [LENGTH] * ROWS, "decoder_lengths": [wide] * ROWS}
+    forward, backward, share = counted_flops(model)
+    lengths = {"sequence_lengths": [LENGTH] * ROWS, "decoder_lengths": [WIDE] * ROWS}
     tokens = ROWS * LENGTH
-    share = len(wanted) / tokens
     found = conv_seq2seq_forward_flops_per_token(config, 90, **lengths, target_share=share)
-    assert tokens * sum(found.values()) == pytest.approx(forward.get_total_flops(), rel=1e-12)
-    assert backward.get_total_flops() == 2 * forward.get_total_flops()
+    assert tokens * sum(found.values()) == pytest.approx(forward, rel=1e-12)
+    assert backward == 2 * forward
     shape = BatchShape(lengths["sequence_lengths"], share, 0.0, lengths["decoder_lengths"])
     assert shape.forward_flops_per_token(config, 90) == found
     with pytest.raises(InputError, match="got 1 and 2 lengths"):

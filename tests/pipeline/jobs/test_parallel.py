@@ -1,6 +1,7 @@
 import gzip
 import json
 import re
+import shutil
 
 import apache_beam as beam
 import pytest
@@ -156,16 +157,9 @@ def test_one_and_two_workers_give_the_same_bytes(corpus, built, tmp_path, tokeni
     verify(tmp_path / "two")
 
 
-def copy_of(directory, target):
-    for name, content in contents(directory).items():
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_bytes(content)
-    return target
-
-
 def test_a_second_run_touches_nothing(corpus, built, tmp_path, tokenizer, caplog):
     caplog.set_level("INFO")
-    output = copy_of(built, tmp_path / "out")
+    output = shutil.copytree(built, tmp_path / "out")
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*")}
     build(corpus, output, tokenizer, exclude=excluding(corpus))
     assert "nothing to do" in caplog.text
@@ -173,7 +167,7 @@ def test_a_second_run_touches_nothing(corpus, built, tmp_path, tokenizer, caplog
 
 
 def test_what_a_killed_run_left_is_completed_and_only_what_is_lacking_is_written(corpus, built, tmp_path, tokenizer):
-    output = copy_of(built, tmp_path / "out")
+    output = shutil.copytree(built, tmp_path / "out")
     shards = sorted((output / "shards/0000").glob("*.train.arrow"))
     (output / "manifest.json").unlink()
     shards[1].with_name(shards[1].name.replace(".train.arrow", ".json")).unlink()
@@ -188,7 +182,7 @@ def test_what_a_killed_run_left_is_completed_and_only_what_is_lacking_is_written
 
 
 def test_an_option_that_changes_what_is_kept_builds_anew(corpus, built, tmp_path, tokenizer):
-    output = copy_of(built, tmp_path / "out")
+    output = shutil.copytree(built, tmp_path / "out")
     counts = build(corpus, output, tokenizer, max_ratio=None, drop_copies=False, deduplicate=False).counts
     assert counts.dropped == {"empty": 3, "too_long": 1}
     assert not (output / "work").exists()

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from conf.errors import InputError
 from pipeline.shards import ShardReader, ShardRows, content_hash, read_manifest, write_manifest
 from pretrain.data.mixture import Mixture, Picked, Source, open_mixture
-from pretrain.data.order import BLOCK, rows_at
+from pretrain.data.order import BLOCK, rows_of_samples
 from tests.helpers.shard_directory import sentences, write_shards
 
 
@@ -52,7 +52,7 @@ def test_one_directory_has_the_order_it_always_had_whatever_its_weight(directori
     for data in (a, {a: 0.3}, OmegaConf.create({a: 2})):
         mixture = open_mixture(data)
         found = mixture.pick(4, 1000, 300)
-        rows, visits = rows_at(4, 1000, 300, len(mixture))
+        rows, visits = rows_of_samples(np.arange(1000, 1300), len(mixture), "row order", 4)
         assert np.array_equal(found.rows, rows) and np.array_equal(found.visits, visits)
         assert not found.source.any()
         assert mixture.key == mixture.sources[0].reader.content_hash

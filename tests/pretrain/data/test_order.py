@@ -12,9 +12,14 @@ from pretrain.data.order import (
     block_of_mixture,
     micro_batch_slice,
     permute,
-    rows_at,
+    rows_of_samples,
     samples_of_mixture,
 )
+
+
+def rows_at(seed, first_sample, count, num_rows):
+    """Rows and visits of the samples from `first_sample` on."""
+    return rows_of_samples(np.arange(first_sample, first_sample + count), num_rows, "row order", seed)
 
 
 @given(size=st.integers(1, 3000), key=st.integers(0, 2**63))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import torch
@@ -55,6 +56,17 @@ CONV_FORMS = {
 }
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(70))]
 VOCAB_SIZE = len(WORDS)
+AnyModel = TypeVar("AnyModel", MaskedLanguageModel, Seq2SeqModel)
+
+
+def _changed(model: AnyModel) -> AnyModel:
+    """The model with every weight, norms and biases too, of its own: then each matters to the logits."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)
+        model.encoder.embeddings.token.weight[model.vocab_size :] = 0.0
+        model.head.bias[model.vocab_size :] = 0.0
+    return model
 
 
 def make_model(
@@ -63,24 +75,14 @@ def make_model(
     """A model whose every weight, norms and biases too, matters to its logits."""
     torch.manual_seed(seed)
     model = MaskedLanguageModel(config, vocab_size, sentence_head).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)
-        model.encoder.embeddings.token.weight[vocab_size:] = 0.0
-        model.head.bias[vocab_size:] = 0.0
-    return model
+    return _changed(model)
 
 
 def make_seq2seq(config: Seq2SeqConfig, vocab_size: int = VOCAB_SIZE, seed: int = 0) -> Seq2SeqModel:
     """An encoder-decoder whose every weight matters to its logits."""
     torch.manual_seed(seed)
     model = Seq2SeqModel(config, vocab_size).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0).add_(torch.randn_like(parameter) * 0.05)
-        model.encoder.embeddings.token.weight[vocab_size:] = 0.0
-        model.head.bias[vocab_size:] = 0.0
-    return model
+    return _changed(model)
 
 
 def make_conv(config: ConvSeq2SeqConfig, vocab_size: int = VOCAB_SIZE, seed: int = 0) -> ConvSeq2SeqModel:

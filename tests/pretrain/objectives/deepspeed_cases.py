@@ -18,6 +18,7 @@ from pretrain.objectives.masked_lm import MaskedLM
 from pretrain.objectives.masked_lm_sentences import MaskedLMWithSentences
 from pretrain.objectives.mass import MASS
 from tests.helpers.rows import part_of
+from tests.pretrain.objectives.sentence_rows import rows_of_two
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 VOCAB, LENGTH, COUNT, STEPS, RATE = 100, 64, 4, 2, 0.1
@@ -41,14 +42,7 @@ def model_of(name: str) -> torch.nn.Module:
 
 
 def some_rows(seed: int) -> Rows:
-    generator = np.random.default_rng(seed)
-    ids = generator.integers(5, VOCAB, size=(COUNT, LENGTH)).astype(np.uint16)
-    segments = np.ones((COUNT, LENGTH), dtype=np.int32)
-    segments[:, LENGTH // 2 :] = 2
-    ids[:, [0, LENGTH // 2]], ids[:, [LENGTH // 2 - 1, -1]] = SPECIAL["cls"], SPECIAL["sep"]
-    starts = generator.random(ids.shape) < 0.2
-    starts[:, [0, 1, LENGTH // 2, LENGTH // 2 + 1]] = starts[:, [LENGTH // 2 - 1, -1]] = True
-    return Rows(ids, segments, (generator.random(ids.shape) < 0.7) | (ids < 5), starts)
+    return rows_of_two(seed, COUNT, LENGTH, VOCAB, SPECIAL)
 
 
 def batch_of(name: str, step: int, part: slice) -> MicroBatch:

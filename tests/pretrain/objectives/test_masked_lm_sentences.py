@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from conf.errors import InputError
-from pipeline.shards import Rows
 from pretrain.data.counter import derive_key, hash_coordinates
 from pretrain.models.encoder import EncoderConfig
 from pretrain.objectives import DataFacts
 from pretrain.objectives.masked_lm_sentences import MaskedLMWithSentences
+from tests.pretrain.objectives.sentence_rows import rows_of_two
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 VOCAB, LENGTH, COUNT = 60, 64, 12
@@ -25,15 +25,7 @@ TASKS = ("next_sentence", "sentence_order")
 
 
 def some_rows(seed):
-    """Rows of two whole documents of several sentences each."""
-    generator = np.random.default_rng(seed)
-    ids = generator.integers(5, VOCAB, size=(COUNT, LENGTH)).astype(np.uint16)
-    segments = np.ones((COUNT, LENGTH), dtype=np.int32)
-    segments[:, LENGTH // 2 :] = 2
-    ids[:, [0, LENGTH // 2]], ids[:, [LENGTH // 2 - 1, -1]] = SPECIAL["cls"], SPECIAL["sep"]
-    starts = generator.random(ids.shape) < 0.2
-    starts[:, [0, 1, LENGTH // 2, LENGTH // 2 + 1]] = starts[:, [LENGTH // 2 - 1, -1]] = True
-    return Rows(ids, segments, (generator.random(ids.shape) < 0.7) | (ids < 5), starts)
+    return rows_of_two(seed, COUNT, LENGTH, VOCAB, SPECIAL)
 
 
 def batch_of(task, used=None, training=True, **options):
