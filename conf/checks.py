@@ -116,7 +116,7 @@ def _check_value(config: DictConfig, key: str, option: str, annotation: Any, int
     try:
         value = config[key]
     except OmegaConfBaseException as error:
-        raise InputError(f"option '{option}' cannot be resolved: {str(error).splitlines()[0]}") from error
+        raise InputError(_unresolved(option, error)) from error
     if isinstance(value, DictConfig) and "_target_" in value:
         _check_target(value, option, interpolated)
         return
@@ -125,7 +125,10 @@ def _check_value(config: DictConfig, key: str, option: str, annotation: Any, int
         return
     is_node = isinstance(value, DictConfig | ListConfig)
     if interpolated or not is_node or "${" not in str(OmegaConf.to_container(value, resolve=False)):
-        plain = OmegaConf.to_container(value, resolve=True) if is_node else value
+        try:
+            plain = OmegaConf.to_container(value, resolve=True) if is_node else value
+        except OmegaConfBaseException as error:
+            raise InputError(_unresolved(option, error)) from error
         if not matches(plain, annotation):
             node = config._get_node(key) if OmegaConf.is_interpolation(config, key) else None
             source = f" (taken from {node._value()})" if isinstance(node, Node) else ""
@@ -135,6 +138,15 @@ def _check_value(config: DictConfig, key: str, option: str, annotation: Any, int
             )
     if is_node:
         _check_nested_targets(value, option, interpolated)
+
+
+def _unresolved(option: str, error: OmegaConfBaseException) -> str:
+    """What is wrong with an option that takes its value, or a part of it, from another one."""
+    first = str(error).splitlines()[0]
+    _, missing, name = first.partition("Missing mandatory value: ")
+    if missing:
+        return f"option '{name}' must be given: add {name}=VALUE to the command line"
+    return f"option '{option}' cannot be resolved: {first}"
 
 
 def _check_nested_targets(value: DictConfig | ListConfig, option: str, interpolated: bool) -> None:

@@ -41,6 +41,7 @@ class Pair:
         target: what it shall write.
         id, file, offset: as of a Document, of the source where the two are in different files.
         score: of the model that wrote one of them; NaN where people did.
+        dual_score: of that model and one of the other direction together; NaN where there is none.
     """
 
     source: str
@@ -49,6 +50,7 @@ class Pair:
     file: int
     offset: int
     score: float = math.nan
+    dual_score: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,18 +141,26 @@ class TranslationsCorpus:
         if not isinstance(outputs, list):
             return "expected a list under the key 'translations'"
         target, pairs = _outside_text(value["source"]), []
+        name = str(value.get("id", record.id))
         for output in (outputs[:1] if self.use == "best" else outputs) or [{"text": "", "score": math.nan}]:
-            text, score = (output.get("text"), output.get("score")) if isinstance(output, dict) else (None, None)
-            if not isinstance(text, str) or not isinstance(score, int | float) or isinstance(score, bool):
+            found = output if isinstance(output, dict) else {}
+            text, score = found.get("text"), _number(found.get("score"))
+            if not isinstance(text, str) or score is None:
                 return f"expected a translation with 'text' and 'score', found {output!r}"[:200]
+            dual = math.nan if found.get("dual_score") is None else _number(found["dual_score"])
+            if dual is None:
+                return f"expected a number or null as 'dual_score', found {output!r}"[:200]
             try:
-                source = from_spans(without_lone_surrogates(text), output.get("blanks", ()))
+                source = from_spans(without_lone_surrogates(text), found.get("blanks", ()))
             except (TypeError, ValueError):
                 return f"expected 'blanks' to be spans [start, end] of 'text', in order, found {output!r}"[:200]
-            name = str(value.get("id", record.id))
-            pairs.append(Pair(source, target, name, record.file, record.offset, float(score)))
+            pairs.append(Pair(source, target, name, record.file, record.offset, score, dual))
         return pairs
 
 
 def _outside_text(text: str) -> str:
     return without_blanks(without_lone_surrogates(text))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

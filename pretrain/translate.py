@@ -28,6 +28,7 @@ class TranslateOptions:
     split: Literal["train", "validation"] = "train"
     source_language: str | None = None
     target_language: str | None = None
+    score_with: str | None = None
     long_sources: Literal["split", "refuse", "skip"] = "split"
     precision: Literal["fp32", "bf16"] = "fp32"
     batch_tokens: int = 4096

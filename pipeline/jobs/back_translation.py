@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal  # noqa: F401 (names in the annotation
 
 from conf.errors import InputError
 from pipeline.jobs.pair_job import PairJob
-from pipeline.jobs.pair_ranges import TextRules
+from pipeline.jobs.pair_ranges import Score, TextRules
 from pipeline.pair_filters import TokenRules
 from pipeline.pair_sources import PairCorpus
 from pipeline.tokenizer import tokenizer_hash
@@ -27,6 +27,9 @@ class BackTranslationJob(PairJob):
 
     Attributes:
         minimum_score: drop pairs whose translation has a lower score; null for no bound.
+        minimum_dual_score: drop pairs whose two directions together have a lower score (between 0 and 1, see
+            `pretrain.translation.dual_scores`), or none; null for no bound.
+        score: which of a pair's two scores its row keeps.
         max_repeats: drop pairs whose source says the same run of tokens more often in a row, unless its target does as
             often; null for no bound.
     """
@@ -38,6 +41,8 @@ class BackTranslationJob(PairJob):
     tag: str | None = "<bt>"
     language_confidence: float | None = 0.9
     minimum_score: float | None = None
+    minimum_dual_score: float | None = None
+    score: Score = "translation"
     max_repeats: int | None = 4
 
     def token_rules(self) -> TokenRules:
@@ -46,12 +51,17 @@ class BackTranslationJob(PairJob):
 
     def text_rules(self, excluded_sentences: bytes) -> TextRules:
         """What is asked of texts, given the hashes of the excluded sentences."""
-        return replace(super().text_rules(excluded_sentences), minimum_score=self.minimum_score)
+        return replace(
+            super().text_rules(excluded_sentences),
+            minimum_score=self.minimum_score,
+            minimum_dual_score=self.minimum_dual_score,
+            score=self.score,
+        )
 
     def provenance(self, corpus: PairCorpus) -> dict[str, Any]:
         """Which translations they are."""
         manifest = _translations(corpus).manifest()
-        names = ("content_hash", "checkpoint", "direction", "search")
+        names = ("content_hash", "checkpoint", "direction", "search", "score_with")
         return {"translations": {name: manifest[name] for name in names if name in manifest}}
 
     def check(self, corpus: PairCorpus, tokenizer: str) -> None:
@@ -64,6 +74,15 @@ class BackTranslationJob(PairJob):
         manifest, directory = translations.manifest(), translations.directory
         if self.minimum_score is not None and not math.isfinite(self.minimum_score):
             raise InputError(f"option 'job.minimum_score' must be a number or null, but is {self.minimum_score}")
+        least = self.minimum_dual_score
+        if least is not None and not 0 <= least <= 1:
+            raise InputError(f"option 'job.minimum_dual_score' must be between 0 and 1, or null, but is {least}")
+        if (least is not None or self.score == "dual") and "score_with" not in manifest:
+            option = "job.minimum_dual_score" if least is not None else "job.score=dual"
+            raise InputError(
+                f"option '{option}' needs the scores of a model of the other direction, but '{directory}' has none: "
+                "translate with score_with=CHECKPOINT"
+            )
         found = tuple(manifest["direction"].get(side) for side in ("source_language", "target_language"))
         # The reverse model read what the forward one shall write.
         expected = (self.target_language, self.source_language)

@@ -34,19 +34,24 @@ from pipeline.shards import ROWS_PER_BATCH, IdType, ShardInfo, id_dtype
 from pipeline.tokenizer import added_token_id, special_ids
 from pipeline.word_cache import TextEncoder, encoder
 
+Score = Literal["translation", "dual"]
+
 
 @dataclass(frozen=True)
 class TextRules:
-    """What is asked of a pair before it is tokenized.
+    """What is asked of a pair before it is tokenized, and which of its scores it keeps.
 
     Attributes:
         drop_copies: whether pairs go whose sides are the same.
-        minimum_score: pairs with a lower one go; null for no bound.
+        minimum_score: pairs with a lower one go; null for no bound. `minimum_dual_score` likewise.
+        score: the one that is kept.
         excluded: the name of the set of sentences that no side may be (see `pipeline.excluded`); null for none.
     """
 
     drop_copies: bool = True
     minimum_score: float | None = None
+    minimum_dual_score: float | None = None
+    score: Score = "translation"
     excluded: str | None = None
 
 
@@ -127,13 +132,16 @@ def cleaned_pairs(task: Task, settings: PairSettings) -> Iterator[CleanedPair]:
         elif reason := _text_reason(record, source, target, settings.text_rules, barred):
             yield CleanedPair(index, "dropped", reason=reason)
         else:
-            yield CleanedPair(index, "kept", source, target, record.score)
+            score = record.score if settings.text_rules.score == "translation" else record.dual_score
+            yield CleanedPair(index, "kept", source, target, score)
 
 
 def _text_reason(record: Pair, source: str, target: str, rules: TextRules, barred: frozenset[bytes]) -> str | None:
     # Not "score < minimum": a pair that should have a score and has none (NaN) has not reached it.
     if rules.minimum_score is not None and not record.score >= rules.minimum_score:
         return "low_score"
+    if rules.minimum_dual_score is not None and not record.dual_score >= rules.minimum_dual_score:
+        return "low_dual_score"
     if rules.drop_copies and is_copy(source, target):
         return "copy"
     if barred and (excluded.sentence_hash(source) in barred or excluded.sentence_hash(target) in barred):

@@ -1,7 +1,8 @@
 """The directory of translations: which chunks are finished, whose each is, and the manifest at the end.
 
     settings.json                 what the translations depend on, written by the first rank that comes
-    translations/<chunk>.jsonl    a line a source: {"id", "source", "translations": [{"text", "score"}, ...]}
+    translations/<chunk>.jsonl    a line a source: {"id", "source", "translations": [{"text", "score"}, ...]}, with
+                                  score_with "reverse_score", "forward_score", "dual_score" (or null) beside "score"
     progress/<chunk>.json         written after the lines lie there whole: the mark that the chunk is finished
     manifest.json                 when all chunks are
 
@@ -26,6 +27,8 @@ from conf.files import atomic_write_text, atomic_writer, prepare_output_director
 
 FORMAT_VERSION = 1
 SETTINGS, MANIFEST = "settings.json", "manifest.json"
+# Of the settings, what the manifest says too; the last only where translations are scored.
+_KEPT = ("tokenizer_hash", "checkpoint", "direction", "search", "score_with")
 _TRANSLATIONS, _PROGRESS = "translations", "progress"
 
 
@@ -136,7 +139,7 @@ class OutputDirectory:
             entries.append({"path": path, "lines": record["lines"], "checksum": record["checksum"]})
             counts.update(record["counts"])
             counts["read"] += record["lines"]
-        kept = {name: self.settings[name] for name in ("tokenizer_hash", "checkpoint", "direction", "search")}
+        kept = {name: self.settings[name] for name in _KEPT if name in self.settings}
         manifest = {
             "format_version": FORMAT_VERSION,
             "counts": dict(counts),

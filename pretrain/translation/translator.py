@@ -20,6 +20,7 @@ from pretrain.decoding.noised import NoisedBeam
 from pretrain.decoding.search import SearchOptions, search
 from pretrain.decoding.vocabulary import Vocabulary
 from pretrain.translation.blanks import blank_name, text_with_blanks
+from pretrain.translation.dual_scores import DualScorer
 from pretrain.translation.inputs import Sentence
 
 LongSources = Literal["split", "refuse", "skip"]
@@ -45,7 +46,7 @@ class Translator:
 
     `languages` are the model's ids of source and target, where it has languages. `long_sources` says what becomes of a
     source with more tokens than the model has positions: it is split at words into pieces of like lengths, which are
-    translated one by one, refused, or skipped (an empty translation).
+    translated one by one, refused, or skipped (an empty translation). `scorer` adds scores of both directions.
     """
 
     model: torch.nn.Module
@@ -55,6 +56,7 @@ class Translator:
     languages: tuple[int | None, int | None]
     long_sources: LongSources
     batch_tokens: int
+    scorer: DualScorer | None = None
     vocabulary: Vocabulary = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,8 +65,9 @@ class Translator:
     def translate(self, sentences: Sequence[Sentence], after_batch: Callable[[int], None]) -> Translated:
         """Translate the sentences of a chunk.
 
-        `after_batch` is told how many pieces (a sentence is one, if it was not split) are done since the last call;
-        what it raises ends the work. Raises InputError for a long source with long_sources=refuse.
+        `after_batch` is told how many pieces (a sentence is one, if it was not split) are done since the last call, 0
+        after a batch that is scored; what it raises ends the work. Raises InputError for a long source with
+        long_sources=refuse.
         """
         counts: Counter[str] = Counter()
         pieces: list[list[int]] = []
@@ -75,8 +78,11 @@ class Translator:
             [sentence.text if sentence.readable and sentence.ids is None else "" for sentence in sentences],
             add_special_tokens=False,
         )
-        for sentence, encoding in zip(sentences, encoded, strict=True):
-            ids = encoding.ids if sentence.ids is None else list(sentence.ids)
+        tokens = [
+            encoding.ids if sentence.ids is None else list(sentence.ids)
+            for sentence, encoding in zip(sentences, encoded, strict=True)
+        ]
+        for sentence, ids in zip(sentences, tokens, strict=True):
             found = self._pieces(sentence, ids, counts)
             spans.append((len(pieces), len(pieces) + len(found)))
             pieces += [[self.vocabulary.cls_id, *piece, self.vocabulary.sep_id] for piece in found]
@@ -97,6 +103,8 @@ class Translator:
         for sentence, (start, end) in zip(sentences, spans, strict=True):
             outputs = self._outputs(hypotheses[start:end], counts)
             lines.append({"id": sentence.id, "source": sentence.text, "translations": outputs})
+        if self.scorer is not None:
+            self.scorer.add_scores(lines, tokens, counts, lambda: after_batch(0))
         return Translated(lines, counts, sum(len(one.tokens) for found in hypotheses for one in found))
 
     def _pieces(self, sentence: Sentence, ids: list[int], counts: Counter[str]) -> list[list[int]]:

@@ -22,13 +22,16 @@ from conf.files import atomic_write_text
 from conf.progress import ProgressLine, progress
 from conf.provenance import write_provenance
 from pipeline.tokenizer import tokenizer_hash
+from pretrain.decoding.search import SearchOptions
+from pretrain.decoding.vocabulary import Vocabulary
 from pretrain.distributed import threads_of_a_rank
 from pretrain.models.encoder_decoder import EncoderDecoder
 from pretrain.models.load import LoadedModel, load_model
 from pretrain.ranks import Ranks
+from pretrain.translation.dual_scores import UNSCORED, DualScorer, Side
 from pretrain.translation.inputs import Chunk, Input, Sentence, TextInput
 from pretrain.translation.output import OutputDirectory
-from pretrain.translation.shard_input import ShardInput, is_shard_directory
+from pretrain.translation.shard_input import is_shard_directory, open_shards
 from pretrain.translation.translator import NOTES, OUTCOMES, Translator
 
 logger = logging.getLogger(__name__)
@@ -52,11 +55,13 @@ def translate(config: DictConfig, ranks: Ranks) -> Ending:
     torch.set_num_threads(threads_of_a_rank(os.environ, ranks.local_world_size))
     loaded = load_model(config.checkpoint)
     source = _input(config, loaded)
-    translator = _translator(config, loaded, ranks)
-    output = OutputDirectory(config.output, _settings(config, source, loaded))
+    scoring = None if config.score_with is None else load_model(config.score_with)
+    translator = _translator(config, loaded, scoring, ranks)
+    output = OutputDirectory(config.output, _settings(config, source, loaded, scoring))
     if ranks.is_main:
         (output.path / MARKER).unlink(missing_ok=True)
-        inputs = {"checkpoint": loaded.fingerprint, **source.fingerprints()}
+        models = {"checkpoint": loaded} | ({} if scoring is None else {"score_with": scoring})
+        inputs = {name: model.fingerprint for name, model in models.items()} | source.fingerprints()
         write_provenance(output.path, config, inputs=inputs, seeds={"decoding": config.decoding.get("seed", 0)})
         logger.info("translating with %s", loaded.source)
     worker = _Worker(source, translator, output, ranks)
@@ -75,55 +80,90 @@ def translate(config: DictConfig, ranks: Ranks) -> Ending:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    counts = output.finish(chunks, (*OUTCOMES, *NOTES))
+    counts = output.finish(chunks, (*OUTCOMES, *NOTES, *([] if scoring is None else [UNSCORED])))
     words = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items() if number)
     logger.info("%s: complete: %s", output.path, words or "nothing to translate")
     return "done"
 
 
 def _input(config: DictConfig, loaded: LoadedModel[Any]) -> Input:
-    """Files, or a shard directory, whose tokens must be those of the model."""
+    """Files, or a shard directory."""
     paths = [str(path) for path in config.input] if OmegaConf.is_list(config.input) else [str(config.input)]
     shards = [path for path in paths if is_shard_directory(path)]
     if not shards:
         return TextInput(paths, config.format, config.text_key, config.id_key, config.chunk_bytes)
     if len(paths) > 1:
         raise InputError(f"input must be files or one shard directory, but names '{shards[0]}' beside others")
-    found = ShardInput(shards[0], config.side, config.split, config.chunk_bytes, config.source_language)
-    if found.tokenizer_hash != tokenizer_hash(loaded.tokenizer_path):
-        raise InputError(
-            f"the tokenizer of '{shards[0]}' is not that of the model in '{config.checkpoint}': give the text, or "
-            "shards that were made with the model's tokenizer"
-        )
-    return found
+    own = tokenizer_hash(loaded.tokenizer_path)
+    return open_shards(shards[0], config.side, config.split, config.chunk_bytes, config.source_language, own)
 
 
-def _translator(config: DictConfig, loaded: LoadedModel[Any], ranks: Ranks) -> Translator:
+def _translator(
+    config: DictConfig, loaded: LoadedModel[Any], scoring: LoadedModel[Any] | None, ranks: Ranks
+) -> Translator:
+    names = [("source_language", config.source_language), ("target_language", config.target_language)]
+    reverse = _side(config.checkpoint, loaded, names, config.precision, ranks)
+    options = hydra.utils.instantiate(config.decoding, _convert_="all")
+    scorer = None
+    if scoring is not None:
+        forward = _side(config.score_with, scoring, names[::-1], config.precision, ranks)
+        _check_scoring(config, loaded, scoring, options)
+        scorer = DualScorer(reverse, forward, loaded.tokenizer, Vocabulary.of(loaded.tokenizer), config.batch_tokens)
+    return Translator(
+        reverse.model,
+        reverse.max_positions,
+        loaded.tokenizer,
+        options,
+        reverse.languages,
+        config.long_sources,
+        config.batch_tokens,
+        scorer,
+    )
+
+
+def _side(
+    folder: str, loaded: LoadedModel[Any], names: Sequence[tuple[str, str | None]], precision: str, ranks: Ranks
+) -> Side:
+    """A model where this rank computes; `names` are the options that name the language it reads and the one it writes,
+    and their values."""
     model = loaded.model
     if not isinstance(model, EncoderDecoder):
-        raise InputError(f"'{config.checkpoint}' must hold a model with a decoder, but holds an encoder")
-    names = (("source_language", config.source_language), ("target_language", config.target_language))
+        raise InputError(f"'{folder}' must hold a model with a decoder, but holds an encoder")
     has_languages = bool(getattr(model.config, "languages", ()))
     source, target = (model.config.language_id(name, option) if has_languages else None for option, name in names)
     device = torch.device("cpu")
     if torch.cuda.is_available():
         device = torch.device("cuda", ranks.local_rank % torch.cuda.device_count())
-    dtype = torch.bfloat16 if config.precision == "bf16" else torch.float32
-    options = hydra.utils.instantiate(config.decoding, _convert_="all")
-    return Translator(
-        model.to(device, dtype),
-        model.config.max_positions,
-        loaded.tokenizer,
-        options,
-        (source, target),
-        config.long_sources,
-        config.batch_tokens,
-    )
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    return Side(model.to(device, dtype), model.config.max_positions, (source, target))
 
 
-def _settings(config: DictConfig, source: Input, loaded: LoadedModel[Any]) -> dict[str, Any]:
+def _check_scoring(
+    config: DictConfig, loaded: LoadedModel[Any], scoring: LoadedModel[Any], options: SearchOptions
+) -> None:
+    """Refuse models whose scores would not be those of one pair in two directions. Raises InputError."""
+    if tokenizer_hash(scoring.tokenizer_path) != tokenizer_hash(loaded.tokenizer_path):
+        raise InputError(
+            f"the tokenizer of score_with '{config.score_with}' must be that of '{config.checkpoint}', for scores are "
+            "compared token by token, but is another: train both directions with one"
+        )
+    if scoring.fingerprint == loaded.fingerprint and not getattr(scoring.model.config, "languages", ()):
+        raise InputError(
+            f"score_with must be a model of the other direction, but '{config.score_with}' has the weights of "
+            "`checkpoint`, which knows no languages"
+        )
+    if getattr(options, "prefix", []):
+        raise InputError(
+            "score_with does not go with decoding.prefix: what the other direction's outputs begin with is not known"
+        )
+
+
+def _settings(
+    config: DictConfig, source: Input, loaded: LoadedModel[Any], scoring: LoadedModel[Any] | None
+) -> dict[str, Any]:
     """All that the translations depend on, of which a directory has one."""
     return {
+        **({} if scoring is None else {"score_with": scoring.fingerprint}),
         "checkpoint": loaded.fingerprint,
         "tokenizer_hash": tokenizer_hash(loaded.tokenizer_path),
         "direction": {"source_language": config.source_language, "target_language": config.target_language},

@@ -20,6 +20,7 @@ class Whole:
 class Options:
     output: str = MISSING
     part: Any = None
+    more: Any = None
     sizes: list[int] | None = None
     names: dict[str, float] | None = None
 
@@ -41,6 +42,11 @@ def test_fitting_configuration_passes():
     [
         ({"output": "x", "prat": 1}, "no option 'prat': did you mean 'part'"),
         ({"output": "???"}, "'output' must be given"),
+        (
+            {"output": "x", "names": {"a": "${more.b}"}, "more": {"b": "???"}},
+            r"option 'more\.b' must be given: add more\.b=VALUE",
+        ),
+        ({"output": "x", "names": {"a": "${nowhere}"}}, "option 'names' cannot be resolved: .*nowhere"),
         ({"output": 3}, "'output' must be text, but is 3"),
         ({"output": "x", "sizes": 1}, r"'sizes' must be a list of .* null, but is 1: write sizes='\[1\]'"),
         ({"output": "x", "names": ["a"]}, r"'names' must be a mapping of names or null, but is \['a'\]"),

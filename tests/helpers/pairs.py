@@ -25,6 +25,7 @@ def write_translations(
     chunks: Sequence[Sequence[dict[str, object]]],
     tokenizer_hash: str,
     languages: tuple[str | None, str | None] = ("en", "de"),
+    score_with: str | None = None,
 ) -> None:
     """Write a directory as `pretrain.translate` does; `languages` are those it translated from and into."""
     (directory / "translations").mkdir(parents=True, exist_ok=True)
@@ -43,5 +44,5 @@ def write_translations(
         "search": {"beam": 5},
         "chunks": listed,
         "content_hash": "sha256:0",
-    }
+    } | ({} if score_with is None else {"score_with": score_with})
     (directory / "manifest.json").write_text(json.dumps(manifest))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from pipeline.packing import assemble, pack
 from pipeline.shards import (
@@ -41,15 +42,16 @@ def write_shards(
     held_out: float = 0.1,
     added_tokens: tuple[str, ...] = (),
     vocabulary_of: list[str] | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Path:
     """Tokenize, pack and write `texts`; the last `held_out` of them become the validation split.
 
-    The tokenizer is made of `vocabulary_of`, or else of `texts`.
+    The tokenizer is made of `vocabulary_of`, or else of `texts`, unless it is given.
 
     `added_tokens` are put behind the vocabulary of the tokenizer that the texts give without them.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    tokenizer = train_wordpiece(vocabulary_of or texts, vocab_size)
+    tokenizer = tokenizer or train_wordpiece(vocabulary_of or texts, vocab_size)
     tokenizer.add_tokens(list(added_tokens))
     save_tokenizer(tokenizer, directory)
     specials, size = special_ids(tokenizer), tokenizer.get_vocab_size()
@@ -57,6 +59,8 @@ def write_shards(
     border = len(texts) - round(held_out * len(texts))
     shards, used, places = [], 0, 0
     for split, part in (("train", texts[:border]), ("validation", texts[border:])):
+        if not part:
+            continue
         encoded = [e.ids for e in tokenizer.encode_batch(part, add_special_tokens=False)]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         packing = pack(lengths, row_length)

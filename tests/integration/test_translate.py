@@ -8,10 +8,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+from pipeline.pair_shards import PairReader
+from pipeline.tokenizer import load_tokenizer
 from tests.helpers.ranks import REPOSITORY
-from tests.helpers.translation import command, content, environment, run, sentences, write_model
+from tests.helpers.shard_directory import write_shards
+from tests.helpers.translation import command, content, environment, lines, run, sentences, write_model
 from tests.integration.print_translate_memory import measure
 
 
@@ -77,6 +81,39 @@ def test_a_signal_ends_it_between_two_batches_and_the_same_command_goes_on(tmp_p
     assert (tmp_path / "out" / "requeue").exists() and not (tmp_path / "out" / "manifest.json").exists()
     settings = json.loads((tmp_path / "out" / "settings.json").read_text())
     assert settings["search"]["beams"] == 5
+
+
+def test_packed_rows_become_scored_and_filtered_pairs_by_two_commands(tmp_path):
+    model, forward = write_model(tmp_path / "model"), write_model(tmp_path / "forward", seed=3)
+    write_shards(tmp_path / "rows", sentences(60), row_length=24, held_out=0, tokenizer=load_tokenizer(model))
+    words = [f"checkpoint={model}", f"score_with={forward}", f"input={tmp_path / 'rows'}", "chunk_bytes=480"]
+    done = run(
+        *words, f"output={tmp_path / 'out'}", "decoding=greedy", "decoding.maximum_length=5", "decoding.maximum_ratio=1"
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [output for line in lines(tmp_path / "out") for output in line["translations"] if output["text"]]
+    scores = sorted(output["dual_score"] for output in found)
+    least = scores[len(scores) // 2]
+    options = ["tag=null", "max_ratio=null", "max_repeats=null", "direction_check=off", "language_confidence=null"]
+    options += ["deduplicate=false", "drop_copies=false", f"minimum_dual_score={least}", "score=dual"]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pipeline", "job=back_translation", f"corpus.directory={tmp_path / 'out'}"),
+            *(f"tokenizer={model}", f"output={tmp_path / 'pairs'}", "runner.workers=1"),
+            *("job.source_language=de", "job.target_language=en", *(f"job.{option}" for option in options)),
+        ],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    reader = PairReader(tmp_path / "pairs")
+    assert reader.manifest.counts.dropped["low_dual_score"] == sum(score < least for score in scores) > 5
+    kept = reader.pairs(range(len(reader))).score
+    assert sorted(kept.tolist()) == [np.float32(score) for score in scores if score >= least]
 
 
 def test_bad_input_ends_with_2_and_one_sentence(tmp_path):

@@ -82,6 +82,16 @@ def test_all_translations_are_pairs_of_the_same_target_where_that_is_asked_for(d
     assert len(keys) == 2
 
 
+def test_the_score_of_both_directions_is_read_where_there_is_one(tmp_path):
+    rows = [line(name, (name, -1.0)) for name in ("One.", "Two two.", "Three three.")]
+    rows[0]["translations"][0]["dual_score"] = 0.25
+    rows[1]["translations"][0]["dual_score"] = None
+    write_translations(tmp_path, [rows], "sha256:1")
+    found = read_all(TranslationsCorpus(str(tmp_path)))
+    assert [pair.score for pair in found] == [-1.0] * 3
+    assert found[0].dual_score == 0.25 and all(math.isnan(pair.dual_score) for pair in found[1:])
+
+
 def test_chunks_are_grouped_into_ranges_by_size_and_never_cut(directory):
     assert len(TranslationsCorpus(str(directory)).plan().ranges) == 1
     plan = TranslationsCorpus(str(directory), range_bytes=10).plan()
@@ -101,6 +111,10 @@ def test_chunks_are_grouped_into_ranges_by_size_and_never_cut(directory):
         ('{"source": "a", "translations": ["b"]}', "expected a translation with 'text' and 'score', found 'b'"),
         ('{"source": "a", "translations": [{"text": "b"}]}', "expected a translation with 'text' and 'score'"),
         ('{"source": "a", "translations": [{"text": "b", "score": true}]}', "expected a translation"),
+        (
+            '{"source": "a", "translations": [{"text": "b", "score": 1, "dual_score": "x"}]}',
+            "expected a number or null as 'dual_score', found",
+        ),
     ],
 )
 def test_a_line_that_is_no_translation_is_a_failure_that_says_where(tmp_path, raw, words):

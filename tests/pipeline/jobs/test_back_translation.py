@@ -229,6 +229,43 @@ def test_a_translation_without_a_score_has_not_reached_the_least_one(tmp_path, t
     assert counts.dropped == {"low_score": 1}
 
 
+@pytest.fixture
+def scored(tmp_path, tokenizer):
+    """Translations with scores of both directions: the first has none, the others 0.05, 0.1, ..."""
+    rows = [line(target, (source, -1.0)) for source, target in GOOD[:16]]
+    for number, row in enumerate(rows):
+        row["translations"][0]["dual_score"] = number / 20 or None
+    write_translations(tmp_path / "in", [rows], tokenizer_hash(tokenizer), score_with="checkpoints/2")
+    return tmp_path / "in"
+
+
+def test_pairs_that_both_directions_do_not_find_likely_are_dropped_and_counted(scored, tmp_path, tokenizer):
+    manifest = build(scored, tmp_path / "out", tokenizer, exclude=[], minimum_dual_score=0.25)
+    assert manifest.counts.dropped == {"low_dual_score": 5} and manifest.counts.kept == 11
+    assert manifest.config["translations"]["score_with"] == "checkpoints/2"
+    found = PairReader(tmp_path / "out").pairs(range(11))
+    assert found.score.tolist() == [-1.0] * 11
+
+
+def test_a_row_keeps_the_score_that_is_asked_for(scored, tmp_path, tokenizer):
+    build(scored, tmp_path / "out", tokenizer, exclude=[], score="dual")
+    kept = PairReader(tmp_path / "out").pairs(range(16)).score
+    assert np.isnan(kept[0]) and kept[1:].tolist() == [np.float32(n / 20) for n in range(1, 16)]
+
+
+def test_scores_of_both_directions_that_are_not_there_or_no_scores_are_refused(
+    translations, scored, tmp_path, tokenizer
+):
+    for options, named in (
+        ({"minimum_dual_score": 0.1}, "minimum_dual_score"),
+        ({"score": "dual"}, "score=dual"),
+    ):
+        with pytest.raises(InputError, match=rf"option 'job\.{named}' needs .*translate with score_with=CHECKPOINT"):
+            build(translations, tmp_path / "out", tokenizer, **options)
+    with pytest.raises(InputError, match=r"job\.minimum_dual_score' must be between 0 and 1, or null, but is -1"):
+        build(scored, tmp_path / "out", tokenizer, exclude=[], minimum_dual_score=-1)
+
+
 def test_translations_are_no_bitext(translations, tmp_path, tokenizer):
     job = ParallelJob(source_language="de", target_language="en")
     with pytest.raises(InputError, match="what a model wrote: use job=back_translation"):

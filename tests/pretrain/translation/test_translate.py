@@ -9,6 +9,7 @@ import torch
 
 from conf.command import compose
 from conf.errors import InputError
+from pipeline.byte_bpe import train_byte_bpe
 from pipeline.tokenizer import load_tokenizer, save_tokenizer, train_wordpiece
 from pretrain.decoding.beam import BeamSearch
 from pretrain.decoding.search import search
@@ -16,9 +17,11 @@ from pretrain.decoding.vocabulary import Vocabulary
 from pretrain.models.load import load_model
 from pretrain.ranks import Ranks
 from pretrain.translate import TranslateOptions
+from pretrain.translation.dual_scores import Side, log_probabilities
 from pretrain.translation.output import OutputDirectory
 from pretrain.translation.work import translate
 from tests.helpers.pair_directory import write_pair_directory
+from tests.helpers.shard_directory import write_shards
 from tests.helpers.translation import content, lines, sentences, write_model
 
 ALONE = Ranks(0, 1, 0, 1)
@@ -262,6 +265,71 @@ def test_one_side_of_shards_of_pairs_is_translated_as_its_text_is(go, tmp_path, 
     assert len(manifest(shards)["chunks"]) == 3
     other = go(tmp_path / "shards", "side=source", "chunk_bytes=1000", output="source_out")
     assert [line["source"] for line in lines(other)] != [line["source"] for line in lines(shards)]
+
+
+def test_pieces_of_packed_rows_are_translated_as_their_text_is(go, tmp_path, model):
+    texts = [*sentences(30, longest=5), " ".join(["dorio"] * 60)]
+    own, other = load_tokenizer(model), train_byte_bpe(texts, 400)
+    text = go(write(tmp_path / "in.txt", texts), output="text_out")
+    expected = {line["source"]: line["translations"][0]["text"] for line in lines(text)}
+    for name, tokenizer in (("own", own), ("other", other)):
+        write_shards(tmp_path / name, texts, row_length=120, held_out=0, tokenizer=tokenizer)
+        found = go(tmp_path / name, "chunk_bytes=480", output=f"{name}_out")
+        assert {line["source"]: line["translations"][0]["text"] for line in lines(found)} == expected
+        assert len(lines(found)) == 31 and len(manifest(found)["chunks"]) > 1
+        assert counts(found)["translated"] == 31 and counts(found)["split_source"] == counts(text)["split_source"] == 1
+    write_shards(tmp_path / "unknown", ["bala \N{SNOWMAN}", "bala"], held_out=0, tokenizer=own)
+    unknown = go(tmp_path / "unknown", output="unknown_out")
+    assert [line["source"] for line in lines(unknown)] == ["bala [UNK]", "bala"]
+    assert lines(unknown)[0]["translations"] == [{"text": "", "score": 0.0}] and counts(unknown)["unreadable"] == 1
+    with pytest.raises(InputError, match=r"must have at most 46 tokens .* but has \d+: set long_sources="):
+        go(tmp_path / "own", "long_sources=refuse", output="refused")
+
+
+def test_a_model_of_the_other_direction_scores_what_is_translated(go, tmp_path, model):
+    forward = write_model(tmp_path / "forward", seed=3)
+    path = write(tmp_path / "in.txt", [*sentences(20), ""])
+    words = ["decoding=beam", "decoding.beams=2", "decoding.n_best=2", "decoding.maximum_ratio=0.5"]
+    plain, scored = go(path, *words, output="plain"), go(path, *words, f"score_with={forward}", output="scored")
+    names = ["reverse_score", "forward_score", "dual_score"]
+    found = lines(scored)
+    for line, without in zip(found, lines(plain), strict=True):
+        for output, before in zip(line["translations"], without["translations"], strict=True):
+            assert {name: value for name, value in output.items() if name not in names} == before
+            assert [name for name in output if name not in before] == names
+    outputs = [output for line in found for output in line["translations"]]
+    assert counts(scored)["unscored"] == sum(output["dual_score"] is None for output in outputs) >= 1
+    loaded, other = load_model(model), load_model(forward)
+    vocabulary = Vocabulary.of(loaded.tokenizer)
+    for line in found[:10]:
+        best = line["translations"][0]
+        source, text = (loaded.tokenizer.encode(one).ids[1:-1] for one in (line["source"], best["text"]))
+        for name, by, read, written in (
+            ("reverse_score", loaded, source, text),
+            ("forward_score", other, text, source),
+        ):
+            (expected,) = log_probabilities(Side(by.model, 48), [read], [written], vocabulary, 100)
+            assert best[name] == pytest.approx(expected, rel=1e-5)
+    assert manifest(scored)["score_with"] == load_model(forward).fingerprint
+    assert "score_with" not in manifest(plain)
+    before = content(scored)
+    sorted((scored / "progress").iterdir())[1].unlink()
+    go(path, *words, f"score_with={forward}", output="scored")
+    assert content(scored) == before
+    with pytest.raises(InputError, match="was begun with score_with=sha256"):
+        go(path, *words, output="scored")
+
+
+def test_a_model_that_cannot_score_the_translations_is_refused(go, tmp_path, model):
+    path = write(tmp_path / "in.txt", ["bala"])
+    with pytest.raises(InputError, match=r"score_with must be a model of the other direction, but .* has the weights"):
+        go(path, f"score_with={model}")
+    forward = write_model(tmp_path / "forward", seed=3)
+    with pytest.raises(InputError, match=r"score_with does not go with decoding\.prefix"):
+        go(path, f"score_with={forward}", "decoding.prefix=[unk]")
+    save_tokenizer(train_wordpiece(["other words entirely"] * 3, 60), forward)
+    with pytest.raises(InputError, match=r"the tokenizer of score_with .* must be that of .*, for scores are compared"):
+        go(path, f"score_with={forward}")
 
 
 def test_shards_in_another_language_or_of_another_tokenizer_are_refused(go, tmp_path, model):
