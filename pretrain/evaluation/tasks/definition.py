@@ -1,0 +1,315 @@
+"""What a task is as data: its items, where they are read from, labels, metrics and published scores.
+
+Knows files and rows, no model: must not import torch. A task is one file that gives a `TaskDefinition`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from conf.errors import InputError
+from pretrain.evaluation.sources.files import DataFile, TaskFiles, ends_with
+from pretrain.evaluation.sources.hub import HubData, hub_rows
+from pretrain.evaluation.sources.rows import Row, Split
+
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+Kind = Literal["classification", "regression", "choice", "span", "minimal_pair"]
+
+
+@dataclass(frozen=True)
+class TextItem:
+    """A text or a pair of texts to classify or to score. `label` is None where it is hidden."""
+
+    id: str
+    text_a: str
+    text_b: str | None
+    label: int | float | None
+    group: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChoiceItem:
+    """Multiple choice: with option i the text reads `prefix + options[i] + suffix`, spaces included."""
+
+    id: str
+    prefix: str
+    options: tuple[str, ...]
+    suffix: str
+    label: int | None
+    group: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SpanItem:
+    """Does `span_b`, a pronoun, refer to `span_a`? Characters [start, end) of `text`."""
+
+    id: str
+    text: str
+    span_a: tuple[int, int]
+    span_b: tuple[int, int]
+    label: int | None
+    group: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PairItem:
+    """A minimal pair: `good` should be more likely than `bad`."""
+
+    id: str
+    good: str
+    bad: str
+    phenomenon: str
+    group: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+Item: TypeAlias = TextItem | ChoiceItem | SpanItem | PairItem
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A published score, as a fraction of 1 (a correlation as it is). `system` is "human" for the human level."""
+
+    system: str
+    value: float
+    metric: str
+    split: Split
+    source: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way in which a set is found on disk.
+
+    `files` gives the patterns of each split's files, all of which must be there, in the order `read` wants them;
+    a wild card may stand for several. `folders` are the names of the folder around them (patterns of one or more
+    folders); without any the file names speak for themselves.
+    """
+
+    name: str
+    files: Mapping[Split, tuple[str, ...]]
+    read: Callable[[Sequence[DataFile], Split], Iterator[Item]]
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """The same set on the Hugging Face hub: data set, configuration, names of splits, and the item of a row."""
+
+    path: str
+    config: str | None
+    splits: Mapping[Split, str]
+    item: Callable[[Row], Item | Iterable[Item]]
+
+
+@dataclass(frozen=True)
+class Location:
+    """A layout that was found: at which folder, and the files of each split that are all there."""
+
+    layout: Layout
+    folder: tuple[str, ...]
+    files: Mapping[Split, tuple[DataFile, ...]]
+
+
+@dataclass(frozen=True)
+class TaskDefinition:
+    """A task as data.
+
+    `labels` are names by number, empty for regression, choices and minimal pairs. The first of `metrics` decides
+    early stopping. `scored` is the split whose labels are public, the one a score is of. `home` says where the set can
+    be had. `folds` maps labels of a richer label set onto this one's (a three-label NLI head scored on two labels).
+    `version` changes whenever an item would: with other code the same files must not give other items in silence.
+    """
+
+    name: str
+    version: int
+    kind: Kind
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    layouts: tuple[Layout, ...]
+    home: str
+    scored: Split = "dev"
+    hub: HubSource | None = None
+    anchors: tuple[Anchor, ...] = ()
+    folds: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, files: TaskFiles | HubData, split: Split) -> list[Item]:
+        """The items of a split, in the order of the files.
+
+        All splits come from one place, the nearest that has the scored split: a copy found elsewhere is never mixed
+        in. `files.used` then names what was read.
+
+        Raises:
+            InputError: the split is not there (what was looked for, where, and where it can be had), or a row cannot
+                be read.
+        """
+        if isinstance(files, HubData):
+            if self.hub is None:
+                raise InputError(f"task {self.name} is not read from the hub: get it from {self.home}")
+            if split not in self.hub.splits:
+                raise InputError(f"task {self.name} has no {split} split on the hub: it has {', '.join(self.hub.splits)}")
+            hub = self.hub
+            rows = hub_rows(hub.path, hub.config, hub.splits[split], split, files, self.name)
+            found = _flat(map(hub.item, rows))
+        else:
+            location = self.locate(files)
+            if location is None or split not in location.files:
+                raise InputError(self.missing(files, split))
+            files.used.extend(file.name for file in location.files[split])
+            found = location.layout.read(location.files[split], split)
+        items = list(_distinct(found))
+        if not items:
+            raise InputError(f"task {self.name}: the {split} split has no row in {', '.join(files.used[-3:])}")
+        return items
+
+    def locate(self, files: TaskFiles) -> Location | None:
+        """Where the set lies: the nearest folder that has the scored split, else the nearest with any; None if none.
+
+        Raises:
+            InputError: two such folders are equally near and differ, so that either could be meant.
+        """
+        locations = [location for layout in self.layouts for location in _locations(layout, files)]
+        complete = [location for location in locations if self.scored in location.files] or locations
+        if not complete:
+            return None
+        nearest = min(len(location.folder) for location in complete)
+        # Of layouts that are equally near the first is preferred: RTE is the same set in GLUE and in SuperGLUE.
+        chosen, *others = (location for location in complete if len(location.folder) == nearest)
+        for other in others:
+            if other.layout is chosen.layout and _differ(chosen, other):
+                names = " and ".join(f"'{_first_name(location)}'" for location in (chosen, other))
+                raise InputError(f"task {self.name} was found twice, {names} differ: give the folder of one of them")
+        return chosen
+
+    def missing(self, files: TaskFiles, split: Split) -> str:
+        """One sentence: which files of a split were looked for, where, and where they can be had."""
+        layouts = [layout for layout in self.layouts if split in layout.files]
+        if not layouts:
+            known = [name for name in SPLITS if any(name in layout.files for layout in self.layouts)]
+            return f"task {self.name} has no {split} split: it has {', '.join(known)}"
+        location = self.locate(files)
+        if location is not None:
+            layouts = [layout for layout in layouts if layout is location.layout] or layouts
+        wanted = " or ".join(f"{_shown(layout, split)} ({layout.name})" for layout in layouts)
+        beside = f" beside '{_first_name(location)}'" if location is not None else ""
+        return f"task {self.name} lacks its {split} split: expected {wanted} below '{files.root}'{beside}, from {self.home}"
+
+
+@dataclass(frozen=True)
+class Availability:
+    """What of a task is there: the files of each split, and a sentence for each split that is not."""
+
+    task: str
+    files: Mapping[Split, tuple[str, ...]]
+    missing: Mapping[Split, str]
+    scored: Split
+
+    @property
+    def can_be_scored(self) -> bool:
+        """Whether the scored split is there."""
+        return self.scored in self.files
+
+
+def availability(definitions: Iterable[TaskDefinition], files: TaskFiles) -> list[Availability]:
+    """Which of the tasks a place has, and which files are missing for the rest. Opens no file."""
+    found = []
+    for definition in definitions:
+        location = definition.locate(files)
+        there = {} if location is None else location.files
+        splits = [split for split in SPLITS if any(split in layout.files for layout in definition.layouts)]
+        names = {split: tuple(file.name for file in there[split]) for split in splits if split in there}
+        missing = {split: definition.missing(files, split) for split in splits if split not in there}
+        found.append(Availability(definition.name, names, missing, definition.scored))
+    return found
+
+
+def format_hash(definition: TaskDefinition, items: Iterable[Item]) -> str:
+    """SHA-256 over the task's name and version and all of its items in their order: what was read, as it was read."""
+    digest = hashlib.sha256(f"{definition.name}.{definition.version}\n".encode())
+    for item in items:
+        digest.update(json.dumps(asdict(item), ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def each(
+    reader: Callable[[DataFile, Split], Iterator[Row]], item: Callable[[Row], Item | Iterable[Item]]
+) -> Callable[[Sequence[DataFile], Split], Iterator[Item]]:
+    """A layout's `read`: every row of every file becomes an item, or several."""
+
+    def read(files: Sequence[DataFile], split: Split) -> Iterator[Item]:
+        for file in files:
+            yield from _flat(map(item, reader(file, split)))
+
+    return read
+
+
+def _flat(items: Iterable[Item | Iterable[Item]]) -> Iterator[Item]:
+    for item in items:
+        if isinstance(item, TextItem | ChoiceItem | SpanItem | PairItem):
+            yield item
+        else:
+            yield from item
+
+
+def _distinct(items: Iterable[Item]) -> Iterator[Item]:
+    """Items whose id was there before get `#2`, `#3` ...: results are kept by id."""
+    seen: dict[str, int] = {}
+    for item in items:
+        seen[item.id] = seen.get(item.id, 0) + 1
+        yield item if seen[item.id] == 1 else replace(item, id=f"{item.id}#{seen[item.id]}")
+
+
+def _locations(layout: Layout, files: TaskFiles) -> list[Location]:
+    """Every folder that has at least one split of the layout whole."""
+    matches: dict[tuple[str, ...], dict[str, list[DataFile]]] = {}
+    for pattern in {pattern for patterns in layout.files.values() for pattern in patterns}:
+        depth = pattern.count("/") + 1
+        for file in files.find(pattern):
+            folder = file.place[:-depth]
+            named = any(ends_with(folder, name.lower().split("/")) for name in layout.folders)
+            if named or files.own or not layout.folders:
+                matches.setdefault(folder, {}).setdefault(pattern, []).append(file)
+    locations = []
+    for folder, by_pattern in sorted(matches.items(), key=lambda entry: (len(entry[0]), entry[0])):
+        whole: dict[Split, tuple[DataFile, ...]] = {}
+        for split, patterns in layout.files.items():
+            if all(pattern in by_pattern for pattern in patterns):
+                whole[split] = tuple(
+                    file for pattern in patterns for file in _unambiguous(by_pattern[pattern], "*" in pattern)
+                )
+        if whole:
+            locations.append(Location(layout, folder, whole))
+    return locations
+
+
+def _unambiguous(found: list[DataFile], several: bool) -> list[DataFile]:
+    """One file per place: an archive beside the folder unpacked from it is one set, if the two agree."""
+    by_place: dict[tuple[str, ...], DataFile] = {}
+    for file in found:
+        first = by_place.setdefault(file.place, file)
+        if first is not file and first.read() != file.read():
+            raise InputError(f"'{first.name}' and '{file.name}' should be the same file, but differ: remove one of them")
+    files = [by_place[place] for place in sorted(by_place)]
+    return files if several else files[:1]
+
+
+def _differ(one: Location, other: Location) -> bool:
+    return any(
+        [file.read() for file in one.files[split]] != [file.read() for file in other.files.get(split, ())]
+        for split in one.files
+    )
+
+
+def _first_name(location: Location) -> str:
+    return next(iter(location.files.values()))[0].name
+
+
+def _shown(layout: Layout, split: Split) -> str:
+    folder = f"{layout.folders[0]}/" if layout.folders else ""
+    return " and ".join(folder + pattern for pattern in layout.files[split])
