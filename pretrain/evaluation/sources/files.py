@@ -174,7 +174,7 @@ def _members(path: Path) -> list[str]:
 
 
 def _place(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Folders and name in lower case; an archive is a folder of its name, once where its content has that folder too."""
+    """Folders and name in lower case; an archive is a folder of its name, but not beside one of that name inside it."""
     place: list[str] = []
     for index, part in enumerate(parts):
         archive = ARCHIVE.fullmatch(part) if index < len(parts) - 1 else None

@@ -88,7 +88,9 @@ def _saved(folder: Path, name: str) -> Any:
     if (folder / "dataset_dict.json").is_file():
         splits = json.loads((folder / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
         if name not in splits:
-            raise InputError(f"the data set saved in '{folder}' must have a split '{name}', but has {', '.join(splits)}")
+            raise InputError(
+                f"the data set saved in '{folder}' must have a split '{name}', but has {', '.join(splits)}"
+            )
         return datasets.load_from_disk(str(folder / name))
     if (folder / "state.json").is_file():
         saved = datasets.load_from_disk(str(folder))
@@ -113,6 +115,8 @@ def _saved(folder: Path, name: str) -> Any:
 def _from_files(datasets: Any, builder: str, files: list[str]) -> Any:
     """Read without the cache of `datasets`, which would be a second copy and could be of an older file."""
     if builder == "parquet":
-        return datasets.concatenate_datasets([datasets.Dataset.from_parquet(file, keep_in_memory=True) for file in files])
+        return datasets.concatenate_datasets(
+            [datasets.Dataset.from_parquet(file, keep_in_memory=True) for file in files]
+        )
     read = datasets.Dataset.from_json if builder == "json" else datasets.Dataset.from_csv
     return datasets.concatenate_datasets([read(file, keep_in_memory=True) for file in files])

@@ -75,7 +75,8 @@ class Row:
         """
         value = self.values.get(field)
         if value is None or str(value) in HIDDEN:
-            return self._hidden(field)
+            self._refuse_unless_hidden(field)
+            return None
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -100,7 +101,8 @@ class Row:
         """
         value = self.values.get(field)
         if value is None or str(value) in HIDDEN:
-            return self._hidden(field)
+            self._refuse_unless_hidden(field)
+            return None
         spelling = str(value).strip()
         if spelling in none:
             return None
@@ -110,7 +112,7 @@ class Row:
             raise self.error(f"field '{field}', must be one of {', '.join(known)}, but is {spelling!r}")
         return list(names).index(name)
 
-    def _hidden(self, field: str) -> None:
+    def _refuse_unless_hidden(self, field: str) -> None:
         """A test split's label may be hidden; elsewhere a row without one is damaged."""
         if self.split != "test":
             raise self.error(

@@ -58,7 +58,9 @@ def rows(file: DataFile, split: Split, tag: str) -> Iterator[Row]:
     try:
         parser.Parse(file.read(), True)
     except expat.ExpatError as error:
-        raise InputError(f"'{file.name}', line {error.lineno}, is not XML: {expat.errors.messages[error.code]}") from error
+        raise InputError(
+            f"'{file.name}', line {error.lineno}, is not XML: {expat.errors.messages[error.code]}"
+        ) from error
     if not reader.found:
         raise InputError(f"'{file.name}' must hold elements <{tag}>, but has none")
     for number, (line, values) in enumerate(reader.found):

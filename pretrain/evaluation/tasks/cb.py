@@ -20,9 +20,7 @@ def cb() -> TaskDefinition:
         metrics=("accuracy", "f1_macro"),
         layouts=(
             Layout("SuperGLUE", SUPERGLUE_JSONL, each(jsonl.rows, item), ("CB",)),
-            Layout(
-                NLI_CSV_NAME, NLI_CSV, each(csv.rows, Texts("premise", "hypothesis", LABELS)), ("commitment_bank",)
-            ),
+            Layout(NLI_CSV_NAME, NLI_CSV, each(csv.rows, Texts("premise", "hypothesis", LABELS)), ("commitment_bank",)),
         ),
         home=SUPERGLUE_HOME,
         hub=HubSource("aps/super_glue", "cb", HUB_SPLITS, item),

@@ -81,12 +81,12 @@ class Pairs:
         """The item of a row.
 
         Raises:
-            InputError: a missing column, no text, or twice the same sentence.
+            InputError: a missing column, or no text. Two equal sentences are read: BLiMP has some, which are ties.
         """
         good, bad = row.text(self.good), row.text(self.bad)
-        if not good.strip() or not bad.strip() or good == bad:
-            raise row.error(f"fields '{self.good}' and '{self.bad}', must be two different sentences, but are {good!r} "
-                            f"and {bad!r}")
+        for column, text in ((self.good, good), (self.bad, bad)):
+            if not text.strip():
+                raise row.error(f"field '{column}', must be a sentence, but is empty")
         phenomenon = "all" if self.phenomenon is None else row.name(self.phenomenon)
         group = phenomenon if self.group is None else row.name(self.group)
         return PairItem(identity(row, self.id), good, bad, phenomenon, group, kept(row, self.facts))

@@ -152,7 +152,9 @@ class TaskDefinition:
             if self.hub is None:
                 raise InputError(f"task {self.name} is not read from the hub: get it from {self.home}")
             if split not in self.hub.splits:
-                raise InputError(f"task {self.name} has no {split} split on the hub: it has {', '.join(self.hub.splits)}")
+                raise InputError(
+                    f"task {self.name} has no {split} split on the hub: it has {', '.join(self.hub.splits)}"
+                )
             hub = self.hub
             rows = hub_rows(hub.path, hub.config, hub.splits[split], split, files, self.name)
             found = _flat(map(hub.item, rows))
@@ -177,11 +179,12 @@ class TaskDefinition:
         complete = [location for location in locations if self.scored in location.files] or locations
         if not complete:
             return None
-        nearest = min(len(location.folder) for location in complete)
-        # Of layouts that are equally near the first is preferred: RTE is the same set in GLUE and in SuperGLUE.
-        chosen, *others = (location for location in complete if len(location.folder) == nearest)
-        for other in others:
-            if other.layout is chosen.layout and _differ(chosen, other):
+        # Of places equally near, the one with more splits; then the layout named first: RTE is the same set in GLUE and
+        # in SuperGLUE.
+        chosen = min(complete, key=lambda location: (len(location.folder), -len(location.files)))
+        for other in complete:
+            near = len(other.folder) == len(chosen.folder) and other.folder != chosen.folder
+            if near and other.layout is chosen.layout and _differ(chosen, other):
                 names = " and ".join(f"'{_first_name(location)}'" for location in (chosen, other))
                 raise InputError(f"task {self.name} was found twice, {names} differ: give the folder of one of them")
         return chosen
@@ -197,7 +200,8 @@ class TaskDefinition:
             layouts = [layout for layout in layouts if layout is location.layout] or layouts
         wanted = " or ".join(f"{_shown(layout, split)} ({layout.name})" for layout in layouts)
         beside = f" beside '{_first_name(location)}'" if location is not None else ""
-        return f"task {self.name} lacks its {split} split: expected {wanted} below '{files.root}'{beside}, from {self.home}"
+        place = f"below '{files.root}'{beside}"
+        return f"task {self.name} lacks its {split} split: expected {wanted} {place}, from {self.home}"
 
 
 @dataclass(frozen=True)
@@ -294,7 +298,9 @@ def _unambiguous(found: list[DataFile], several: bool) -> list[DataFile]:
     for file in found:
         first = by_place.setdefault(file.place, file)
         if first is not file and first.read() != file.read():
-            raise InputError(f"'{first.name}' and '{file.name}' should be the same file, but differ: remove one of them")
+            raise InputError(
+                f"'{first.name}' and '{file.name}' should be the same file, but differ: remove one of them"
+            )
     files = [by_place[place] for place in sorted(by_place)]
     return files if several else files[:1]
 

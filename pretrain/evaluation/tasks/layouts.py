@@ -15,3 +15,5 @@ SUPERGLUE_JSONL: Mapping[Split, tuple[str, ...]] = {
 NLI_CSV: Mapping[Split, tuple[str, ...]] = {"train": ("train.csv",), "dev": ("dev.csv",)}
 NLI_CSV_NAME = "quoted csv of github.com/felipessalvatore/NLI_datasets"
 HUB_SPLITS: Mapping[Split, str] = {"train": "train", "dev": "validation", "test": "test"}
+CLUE_HOME = "https://github.com/CLUEbenchmark/CLUE"
+CLUE_JSON: Mapping[Split, tuple[str, ...]] = {"train": ("train.json",), "dev": ("dev.json",), "test": ("test.json",)}

@@ -17,9 +17,7 @@ LABELS = ("not_duplicate", "duplicate")
 
 def qqp() -> TaskDefinition:
     """Accuracy and F1; the labels are the numbers 0 and 1 in that order."""
-    item = Texts(
-        "question1", "question2", LABELS, "is_duplicate", id=("id",), spelled={"0": LABELS[0], "1": LABELS[1]}
-    )
+    item = Texts("question1", "question2", LABELS, "is_duplicate", id=("id",), spelled={"0": LABELS[0], "1": LABELS[1]})
     read = each(partial(tsv.rows, short="leave_out"), item)
     quora = each(partial(csv.rows, delimiter="\t"), item)
     return TaskDefinition(

@@ -2,19 +2,24 @@
 
 import re
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s*$")
 # A word with a capital that is no name: its capital belongs to the place at the start of a sentence.
-_FUNCTION_WORDS = frozenset(
+_FUNCTION_WORDS = _words(
     "a an the this that these those my your his her its our their he she it we you they one some someone somebody "
     "something no nobody nothing any all each every both many most there what who when where if as in on at for from "
-    "to with by of after before because although while and but or so then".split()
+    "to with by of after before because although while and but or so then"
 )
 _POSSESSIVES = frozenset(("his", "its", "their", "my", "your", "our", "whose"))
 # Words after "her" that show it to be the object: "told her that ...".
-_NOT_POSSESSED = frozenset(
+_NOT_POSSESSED = _words(
     "a an the this that these those to in on at for from with by of off up down out into over about after before "
     "because although while until when where if as and but or so then than is was were had has did does could would "
-    "should will might must not again away back very too".split()
+    "should will might must not again away back very too"
 )
 
 
