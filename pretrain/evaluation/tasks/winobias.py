@@ -59,10 +59,8 @@ def _sentences(file: DataFile, split: Split) -> Iterator[Row]:
             if ")" in marks and start is not None:
                 mentions.append((start, len(words) - 1))
                 start = None
-    if words:
-        raise InputError(
-            f"{where}, must begin a document that ends with '#end document', but the file was cut in it: get it again"
-        )
+    if words:  # some copies have no end marks
+        yield Row({"name": name, "words": words, "mentions": mentions}, where, number, split)
 
 
 def _item(row: Row, kind: str) -> ChoiceItem:

@@ -1,6 +1,6 @@
 """WinoGrande: which of two names fills the blank? (Sakaguchi et al. 2020.)
 
-Twins differ in a word that flips the answer. The training rows come in five sizes, each a part of the next; the sizes' names are those of the authors' files.
+Twins differ in a word that flips the answer. The training rows come in five sizes, each a part of the next.
 """
 
 from collections.abc import Mapping
