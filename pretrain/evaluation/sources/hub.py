@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
+from pretrain.evaluation.sources import csv, jsonl
+from pretrain.evaluation.sources.files import DataFile
 from pretrain.evaluation.sources.rows import Row, Split
 
 NO_SCRIPTS = "Dataset scripts are no longer supported"
-SUFFIXES = {"parquet": (".parquet",), "json": (".jsonl", ".json"), "csv": (".csv",)}
+SUFFIXES = (".parquet", ".jsonl", ".csv")
 
 
 @dataclass
@@ -54,7 +56,8 @@ def hub_rows(path: str, config: str | None, name: str, split: Split, data: HubDa
         table = _saved(folder, name)
     where = f"{where}, {name}"
     data.used.append(where)
-    names = {key: feature.names for key, feature in table.features.items() if hasattr(feature, "names")}
+    features = getattr(table, "features", {})
+    names = {key: feature.names for key, feature in features.items() if hasattr(feature, "names")}
     for number, values in enumerate(table):
         for key, labels in names.items():
             if values[key] is not None and values[key] >= 0:
@@ -97,26 +100,23 @@ def _saved(folder: Path, name: str) -> Any:
         if saved.split is not None and str(saved.split) != name:
             raise InputError(f"the data set saved in '{folder}' must be the split '{name}', but is '{saved.split}'")
         return saved
-    for builder, suffixes in SUFFIXES.items():
-        files = [
-            str(file)
-            for suffix in suffixes
-            for pattern in (f"{name}{suffix}", f"{name}-*{suffix}", f"{name}/*{suffix}")
-            for file in sorted(folder.glob(pattern))
-        ]
+    for suffix in SUFFIXES:
+        patterns = (f"{name}{suffix}", f"{name}-*{suffix}", f"{name}/*{suffix}")
+        files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
         if files:
-            return _from_files(datasets, builder, files)
+            return _from_files(suffix, files)
     raise InputError(
         f"'{folder}' must hold the split '{name}' of a saved data set (dataset_dict.json, or {name}.parquet, "
         f"{name}.jsonl or {name}.csv), but does not"
     )
 
 
-def _from_files(datasets: Any, builder: str, files: list[str]) -> Any:
-    """Read without the cache of `datasets`, which would be a second copy and could be of an older file."""
-    if builder == "parquet":
-        return datasets.concatenate_datasets(
-            [datasets.Dataset.from_parquet(file, keep_in_memory=True) for file in files]
-        )
-    read = datasets.Dataset.from_json if builder == "json" else datasets.Dataset.from_csv
-    return datasets.concatenate_datasets([read(file, keep_in_memory=True) for file in files])
+def _from_files(suffix: str, files: list[Path]) -> Any:
+    """Read directly: the builders of `datasets` would put a copy of the files into a cache."""
+    if suffix == ".parquet":
+        import datasets
+        from pyarrow import parquet
+
+        return datasets.concatenate_datasets([datasets.Dataset(parquet.read_table(file)) for file in files])
+    rows = csv.rows if suffix == ".csv" else jsonl.rows
+    return [dict(row.values) for file in files for row in rows(DataFile(file, None, ()), "test")]
