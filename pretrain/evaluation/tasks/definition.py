@@ -175,7 +175,9 @@ class TaskDefinition:
         Raises:
             InputError: two such folders are equally near and differ, so that either could be meant.
         """
-        locations = [location for layout in self.layouts for location in _locations(layout, files)]
+        locations = [location for layout in self.layouts for location in _locations(layout, files, named=True)]
+        if files.own and not locations:
+            locations = [location for layout in self.layouts for location in _locations(layout, files, named=False)]
         complete = [location for location in locations if self.scored in location.files] or locations
         if not complete:
             return None
@@ -269,15 +271,15 @@ def _distinct(items: Iterable[Item]) -> Iterator[Item]:
         yield item if seen[item.id] == 1 else replace(item, id=f"{item.id}#{seen[item.id]}")
 
 
-def _locations(layout: Layout, files: TaskFiles) -> list[Location]:
-    """Every folder that has at least one split of the layout whole."""
+def _locations(layout: Layout, files: TaskFiles, named: bool) -> list[Location]:
+    """Every folder that has at least one split of the layout whole; with `named` only folders of the layout's names."""
     matches: dict[tuple[str, ...], dict[str, list[DataFile]]] = {}
     for pattern in {pattern for patterns in layout.files.values() for pattern in patterns}:
         depth = pattern.count("/") + 1
         for file in files.find(pattern):
             folder = file.place[:-depth]
-            named = any(ends_with(folder, name.lower().split("/")) for name in layout.folders)
-            if named or files.own or not layout.folders:
+            fits = any(ends_with(folder, name.lower().split("/")) for name in layout.folders)
+            if fits or not named or not layout.folders:
                 matches.setdefault(folder, {}).setdefault(pattern, []).append(file)
     locations = []
     for folder, by_pattern in sorted(matches.items(), key=lambda entry: (len(entry[0]), entry[0])):

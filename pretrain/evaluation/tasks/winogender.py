@@ -23,12 +23,12 @@ _PRONOUN = re.compile(r"\$(NOM|POSS|ACC)_PRONOUN")
 
 
 def sentence_of(template: str, occupation: str, participant: str, gender: str) -> str:
-    """A template with its words in place; "someone" takes no article."""
-    article = "" if participant == "someone" else "the "
-    for the, written in (("The ", article.capitalize()), ("the ", article)):
-        template = template.replace(f"{the}$PARTICIPANT", f"{written}{participant}")
+    """A template with its words in place, as the authors write it: "someone" takes no article, "they" the plural."""
+    if participant == "someone":
+        template = re.sub(r"\b(?:the|an?) \$PARTICIPANT", "$PARTICIPANT", template, flags=re.IGNORECASE)
     text = template.replace("$OCCUPATION", occupation).replace("$PARTICIPANT", participant)
     text = _PRONOUN.sub(lambda match: PRONOUNS[gender][match.group(1)], text)
+    text = re.sub(r"\bthey was\b", "they were", text)
     return text[0].upper() + text[1:]
 
 

@@ -58,7 +58,9 @@ def test_the_root_may_be_the_archive_and_its_name_counts(tmp_path):
 
 
 def test_what_is_no_data_is_not_found(tmp_path):
-    make_zip(tmp_path / "x.zip", {"__MACOSX/._a.tsv": "", "a/.DS_Store": "", "a/._b.tsv": "", "a/b.tsv": "", "a/c/": ""})
+    make_zip(
+        tmp_path / "x.zip", {"__MACOSX/._a.tsv": "", "a/.DS_Store": "", "a/._b.tsv": "", "a/b.tsv": "", "a/c/": ""}
+    )
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden" / "b.tsv").write_text("")
     (tmp_path / "loop").symlink_to(tmp_path)

@@ -68,14 +68,18 @@ def test_what_is_missing_is_one_sentence(saved, tmp_path):
 
 def test_a_set_with_other_label_names_is_refused(tmp_path):
     datasets.DatasetDict({"validation": table([1, 0], names=("yes", "no"))}).save_to_disk(tmp_path / "x")
-    with pytest.raises(InputError, match=r"validation, row 0, field 'label', must be one of entailment, not_entailment"):
+    with pytest.raises(
+        InputError, match=r"validation, row 0, field 'label', must be one of entailment, not_entailment"
+    ):
         labels(HubData(tmp_path / "x"), "dev")
 
 
 def test_offline_is_one_sentence(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match=r"the hub data set nyu-mll/glue rte cannot be read, 'validation' .* go online, or"):
+    with pytest.raises(
+        InputError, match=r"the hub data set nyu-mll/glue rte cannot be read, 'validation' .* go online, or"
+    ):
         rte().read(HubData(), "dev")
 
 

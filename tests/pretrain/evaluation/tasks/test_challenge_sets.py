@@ -21,7 +21,10 @@ def test_hans_keeps_what_its_report_needs(tmp_path):
             ("entailment", "c", "d", "ex1", "constituent", "ce_z", "temp2")]  # fmt: skip
     files = write(tmp_path, **{"heuristics_evaluation_set.txt": table(columns, *rows)})
     items = hans().read(files, "test")
-    assert named(hans(), items) == ["non-entailment", "entailment"] and [item.group for item in items] == ["temp1", "temp2"]
+    assert named(hans(), items) == ["non-entailment", "entailment"] and [item.group for item in items] == [
+        "temp1",
+        "temp2",
+    ]
     assert items[0].facts == {"heuristic": "lexical_overlap", "subcase": "ln_x/y", "template": "temp1"}
     assert hans().folds == {"entailment": "entailment", "neutral": "non-entailment", "contradiction": "non-entailment"}
     assert set(hans().folds.values()) == set(hans().labels)
@@ -76,7 +79,7 @@ def test_xnli_takes_one_language_and_knows_the_spelling_of_its_training_rows(tmp
     assert named(xnli(), items) == ["neutral", "contradiction"] and [item.id for item in items] == ["11", "12"]
     assert [item.group for item in items] == ["1", "1"] and items[0].text_a == 'Er sagte "ja'
     assert named(xnli(), xnli("de").read(files, "train")) == ["contradiction", "entailment"]
-    with pytest.raises(InputError, match="multinli.train.fr.tsv"):
+    with pytest.raises(InputError, match=r"multinli.train.fr.tsv"):
         xnli("fr").read(files, "train")
 
 
@@ -96,15 +99,31 @@ def test_winogender_has_six_sentences_a_template(tmp_path):
         "bergsma_pct_female": "40.5", "bls_pct_female": "56.2",
     }  # fmt: skip
     other = items["baker.guest.0.male"]
-    assert other.prefix == 'The guest met the baker and paid him. "him" refers to ' and other.options[other.label] == "the baker"
+    assert (
+        other.prefix == 'The guest met the baker and paid him. "him" refers to '
+        and other.options[other.label] == "the baker"
+    )
     assert items["baker.guest.0.someone.neutral"].prefix.startswith("Someone met the baker and paid them.")
-    bad = write(tmp_path / "x", **{"templates.tsv": table(header, ("a", "b", 0, "No one.")), "occupations-stats.tsv": statistics})
+    bad = write(
+        tmp_path / "x",
+        **{"templates.tsv": table(header, ("a", "b", 0, "No one.")), "occupations-stats.tsv": statistics},
+    )
     with pytest.raises(InputError, match=r"templates.tsv', line 2, field 'sentence', must hold \$NOM_PRONOUN"):
         winogender().read(bad, "test")
 
 
-def test_possessive_pronouns_of_winogender():
-    assert sentence_of("The $OCCUPATION lost $POSS_PRONOUN hat.", "cook", "guest", "neutral") == "The cook lost their hat."
+def test_winogender_grammar():
+    template = "$NOM_PRONOUN was with a $PARTICIPANT, $POSS_PRONOUN hat lost; the $OCCUPATION was late."
+    assert (
+        sentence_of(template, "cook", "guest", "neutral")
+        == "They were with a guest, their hat lost; the cook was late."
+    )
+    template = template.replace("$NOM_PRONOUN", "There $NOM_PRONOUN")
+    assert (
+        sentence_of(template, "cook", "someone", "neutral")
+        == "There they were with someone, their hat lost; the cook was late."
+    )
+    assert sentence_of(template, "cook", "someone", "male").startswith("There he was with someone, his hat")
 
 
 def conll(name, *words, end=True):
@@ -112,14 +131,30 @@ def conll(name, *words, end=True):
     lines = [f"#begin document (nw/{name}); part 000"]
     for number, word in enumerate(words):
         text, _, mark = word.partition("|")
-        lines.append("\t".join([f"nw/{name}", "0", str(number), text, *["-"] * 5, "Speaker#1", *["*"] * 4, mark or "-"]))
+        lines.append(
+            "\t".join([f"nw/{name}", "0", str(number), text, *["-"] * 5, "Speaker#1", *["*"] * 4, mark or "-"])
+        )
     return "\n".join([*lines, "", *(["#end document"] if end else [])]) + "\n"
 
 
 def test_winobias_finds_the_other_occupation(tmp_path):
     pro = conll("dev_type1/stereotype//0", "The|(1", "cook|1)", "met", "the", "nurse", "because", "he|(1)", "ate", ".")
-    anti = conll("dev_type1/not_stereotype//0", "The", "cook", "met", "the|(2", "CEO|2)", "'s", "dog", "as", "she|(2)", "ran", ".")
-    last = conll("dev_type1/stereotype//1", "The", "construction", "worker", "paid", "the", "teacher|(3)", "for", "her|(3)", "time", ".", end=False)  # fmt: skip
+    anti = conll(
+        "dev_type1/not_stereotype//0",
+        "The",
+        "cook",
+        "met",
+        "the|(2",
+        "CEO|2)",
+        "'s",
+        "dog",
+        "as",
+        "she|(2)",
+        "ran",
+        ".",
+    )
+    words = ("The", "construction", "worker", "paid", "the", "teacher|(3)", "for", "her|(3)", "time", ".")
+    last = conll("dev_type1/stereotype//1", *words, end=False)
     names = [f"dev_type1_{style}_stereotype.v4_auto_conll" for style in ("pro", "anti")]
     files = write(tmp_path, **dict(zip(names, (pro + last, anti), strict=True)))
     items = winobias().read(files, "dev")
@@ -145,7 +180,9 @@ def test_a_winobias_sentence_cut_short_is_an_error_at_its_line(tmp_path):
     whole = conll("test_type2/stereotype//0", "The|(1", "cook|1)", "met", "the", "nurse", "and", "he|(1)", "ate", ".")
     cut = conll("test_type2/stereotype//1", "The", "cook", end=False)
     files = write(tmp_path, **{name: whole + cut})
-    with pytest.raises(InputError, match=r"conll', line 13, the sentence must mark a pronoun and one of two occupations"):
+    with pytest.raises(
+        InputError, match=r"conll', line 13, the sentence must mark a pronoun and one of two occupations"
+    ):
         winobias("type2", "pro").read(files, "test")
 
 
@@ -156,12 +193,20 @@ def blimp_row(number, **more):
 
 def test_blimp_pairs_equal_ones_among_them(tmp_path):
     rows = [blimp_row(0), blimp_row(1, sentence_bad="Ann eats 1.")]  # the published set has such pairs: ties
-    files = write(tmp_path, **{"BLiMP.zip/data/agreement.jsonl": rows, "BLiMP.zip/data/other.jsonl": [blimp_row(0, UID="o")]})
+    files = write(
+        tmp_path, **{"BLiMP.zip/data/agreement.jsonl": rows, "BLiMP.zip/data/other.jsonl": [blimp_row(0, UID="o")]}
+    )
     items = blimp().read(files, "test")
     assert [item.id for item in items] == ["agreement-0", "agreement-1", "o-0"]
-    assert (items[0].good, items[0].bad, items[0].phenomenon, items[0].group) == ("Ann eats 0.", "Ann eat 0.", *["agreement"] * 2)
+    assert (items[0].good, items[0].bad, items[0].phenomenon, items[0].group) == (
+        "Ann eats 0.",
+        "Ann eat 0.",
+        *["agreement"] * 2,
+    )
     assert items[0].facts == {"field": "syntax", "linguistics_term": "agr"}
-    with pytest.raises(InputError, match=r"agreement.jsonl', line 1, field 'sentence_bad', must be a sentence, but is empty"):
+    with pytest.raises(
+        InputError, match=r"agreement.jsonl', line 1, field 'sentence_bad', must be a sentence, but is empty"
+    ):
         blimp().read(write(tmp_path / "x", **{"blimp/data/agreement.jsonl": [blimp_row(0, sentence_bad=" ")]}), "test")
 
 

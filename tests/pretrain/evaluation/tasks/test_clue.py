@@ -30,13 +30,18 @@ def test_afqmc_and_csl(tmp_path):
     assert [definition.read(files, "test")[0].label for definition in (afqmc(), csl())] == [None, None]
 
 
-@pytest.mark.parametrize(("folder", "train"), [("OCNLI-1a2b/data/ocnli", "train.50k.json"), ("ocnli_public", "train.json")])
+@pytest.mark.parametrize(
+    ("folder", "train"), [("OCNLI-1a2b/data/ocnli", "train.50k.json"), ("ocnli_public", "train.json")]
+)
 def test_ocnli_rows_without_a_majority_have_no_label(tmp_path, folder, train):
     row = {"sentence1": "甲", "sentence2": "乙", "genre": "lit", "level": "medium", "id": 0}
     rows = [{**row, "label": label} for label in ("contradiction", "-", "neutral")]
     files = write(tmp_path, **{f"{folder}/dev.json": rows, f"{folder}/{train}": rows[:1], f"{folder}/test.json": [row]})
     items = ocnli().read(files, "dev")
-    assert named(ocnli(), items) == ["contradiction", None, "neutral"] and items[0].facts == {"genre": "lit", "level": "medium"}
+    assert named(ocnli(), items) == ["contradiction", None, "neutral"] and items[0].facts == {
+        "genre": "lit",
+        "level": "medium",
+    }
     assert len(ocnli().read(files, "train")) == 1 and ocnli().read(files, "test")[0].label is None
 
 
@@ -45,7 +50,9 @@ def test_cluewsc_indices_count_characters(tmp_path):
     target = {"span1_text": "小明", "span1_index": 0, "span2_text": "他", "span2_index": 7}
     rows = [{"target": target, "label": "true", "text": text, "idx": 0}]
     rows.append({**rows[0], "target": {**target, "span2_index": 2}, "label": "false"})  # off by one: the nearest
-    files = write(tmp_path, **{"cluewsc2020_public/dev.json": rows, "cluewsc2020_public/test.json": [{**rows[0], "label": ""}]})
+    files = write(
+        tmp_path, **{"cluewsc2020_public/dev.json": rows, "cluewsc2020_public/test.json": [{**rows[0], "label": ""}]}
+    )
     items = cluewsc().read(files, "dev")
     assert [(item.span_a, item.span_b) for item in items] == [((0, 2), (7, 8)), ((0, 2), (3, 4))]
     assert named(cluewsc(), items) == ["true", "false"] and cluewsc().read(files, "test")[0].label is None

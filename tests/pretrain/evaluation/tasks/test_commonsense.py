@@ -94,21 +94,30 @@ def test_hellaswag_without_marks_and_with_the_activity_first(tmp_path):
     assert item.facts == {"source": "wikihow", "activity_label": "Sitting", "split_type": "zeroshot"}
     assert hellaswag().read(files, "test")[0].label is None
     with pytest.raises(InputError, match="line 1, field 'endings', must hold 4 texts, but holds 3"):
-        hellaswag().read(write(tmp_path / "x", **{"hellaswag_val.jsonl": [swagged(label=0, endings=["a", "b", "c"])]}), "dev")
+        hellaswag().read(
+            write(tmp_path / "x", **{"hellaswag_val.jsonl": [swagged(label=0, endings=["a", "b", "c"])]}), "dev"
+        )
 
 
 def test_swag_of_four_endings_and_of_up_to_five(tmp_path):
     header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
     row = '0,v1,5,"He sat. He",He sat.,He,gold,"rose, then fell.",ran.,ate.,hid.'
-    files = write(tmp_path, **{"swag/data/val.csv": f"{header},label\n{row},2\n", "swag/data/test.csv": f"{header}\n{row}\n"})
+    files = write(
+        tmp_path, **{"swag/data/val.csv": f"{header},label\n{row},2\n", "swag/data/test.csv": f"{header}\n{row}\n"}
+    )
     (item,) = swag().read(files, "dev")
     assert readings(item)[0] == "He sat. He rose, then fell." and (item.label, item.group, item.id) == (2, "v1", "v1-5")
     assert swag().read(files, "test")[0].label is None
-    columns = "video-id,fold-ind,startphrase,gold-ending,distractor-0,distractor-1,distractor-2,distractor-3,gold-source"
+    columns = (
+        "video-id,fold-ind,startphrase,gold-ending,distractor-0,distractor-1,distractor-2,distractor-3,gold-source"
+    )
     rows = "".join(f"v,{number},He,gold,a,b,c,{'d' if number % 2 else ''},gold0-orig\n" for number in range(40))
     items = swag().read(write(tmp_path / "full", **{"val_full.csv": f"{columns}\n{rows}"}), "dev")
     assert all(item.options[item.label] == " gold" for item in items)
-    assert [sorted(item.options) for item in items[:2]] == [[" a", " b", " c", " gold"], [" a", " b", " c", " d", " gold"]]
+    assert [sorted(item.options) for item in items[:2]] == [
+        [" a", " b", " c", " gold"],
+        [" a", " b", " c", " d", " gold"],
+    ]
     assert {item.label for item in items} == {0, 1, 2, 3, 4}  # no place is always right
 
 
@@ -116,7 +125,8 @@ def schema(before, pronoun, after, answers, correct):
     found = "".join(f"<answer>{answer} </answer>" for answer in answers)
     return (
         f"<schema>\n<text>\n<txt1>\n{before}</txt1>\n<pron> {pronoun} </pron>\n<txt2> {after}\n</txt2></text>\n"
-        f"<quote><quote1 /><pron>{pronoun}</pron></quote><answers>{found}</answers>\n<correctAnswer>{correct}</correctAnswer></schema>\n"
+        f"<quote><quote1 /><pron>{pronoun}</pron></quote><answers>{found}</answers>\n"
+        f"<correctAnswer>{correct}</correctAnswer></schema>\n"
     )
 
 
@@ -141,19 +151,25 @@ def test_wsc273_puts_answers_where_the_pronoun_stood(tmp_path):
     assert len({item.group for item in items}) == 1 and items[0].facts == {"pronoun": "they"}
     assert len(wsc273(2).read(files, "test")) == 2
     bad = write(tmp_path / "x", **{"WSCollection.xml": text.replace(" A  ", " C ") + "</collection>"})
-    with pytest.raises(InputError, match=r"WSCollection.xml', line 1, element <correctAnswer>, must be a letter up to B"):
+    with pytest.raises(
+        InputError, match=r"WSCollection.xml', line 1, element <correctAnswer>, must be a letter up to B"
+    ):
         wsc273().read(bad, "test")
 
 
 def test_dpr_blocks_of_four_lines(tmp_path):
-    text = "He met Tom because he was late.\nhe\nBob,Tom\nTom\n\n\nIt hit the cup and it broke. \nit\nThe ball, the cup\nthe cup"
+    second = "It hit the cup and it broke. \nit\nThe ball, the cup\nthe cup"
+    text = f"He met Tom because he was late.\nhe\nBob,Tom\nTom\n\n\n{second}"
     first, second = dpr().read(write(tmp_path, **{"test.c.txt": text}), "test")
     assert readings(first)[1] == "He met Tom because Tom was late." and first.label == 1
     assert readings(second) == ["It hit the cup and the ball broke.", "It hit the cup and the cup broke."]
     for changed, sentence in (
         (text.replace("\nTom\n\n", "\n\n"), r"line 1, must begin a block of 4 lines .* but the block has 3"),
         (text.replace("\nit\n", "\nshe\n"), r"line 7, the sentence must hold the pronoun 'she'"),
-        (text.replace("Bob,Tom\nTom", "Bob,Tom\nAnn"), r"line 1, the block must have two candidates, one of them the answer"),
+        (
+            text.replace("Bob,Tom\nTom", "Bob,Tom\nAnn"),
+            r"line 1, the block must have two candidates, one of them the answer",
+        ),
     ):
         with pytest.raises(InputError, match=sentence):
             dpr().read(write(tmp_path / "x", **{"test.c.txt": changed}), "test")
@@ -169,7 +185,14 @@ CAUSE = {"premise": "Il cadde.", "choice1": "Era tardi.", "choice2": "Pioveva.",
 
 
 def test_xcopa_joins_as_its_language_does_and_ignores_the_copy_in_english(tmp_path):
-    chinese = {"premise": "他走了。", "choice1": "下雨了。", "choice2": "他累了。", "question": "effect", "idx": 1, "label": 1}
+    chinese = {
+        "premise": "他走了。",
+        "choice1": "下雨了。",
+        "choice2": "他累了。",
+        "question": "effect",
+        "idx": 1,
+        "label": 1,
+    }
     files = write(
         tmp_path,
         **{
@@ -188,18 +211,29 @@ def test_xcopa_joins_as_its_language_does_and_ignores_the_copy_in_english(tmp_pa
 def winograd(language, sentence, tokens, pronoun, first, candidates):
     quoted = ", ".join(f'"{token}"' for token in tokens)
     options = ", ".join(f'["{text}", [0, 1], ["{text}"], {str(right).lower()}]' for text, right in candidates)
-    return (language, "original", "?", sentence, f"[{quoted}]", f'["{pronoun}", [{first}, {first + 1}], ["{pronoun}"]]', f"[{options}]")
+    return (
+        language,
+        "original",
+        "?",
+        sentence,
+        f"[{quoted}]",
+        f'["{pronoun}", [{first}, {first + 1}], ["{pronoun}"]]',
+        f"[{options}]",
+    )
 
 
 def test_xwinograd_of_the_authors_and_of_the_hub(tmp_path):
+    english = ["Ann", "'s", "cat", "saw", "it", "as", "it", "ran", "."]
+    french = ["Il", "dit", "qu'", "elle", "part", "."]
     rows = [
-        winograd("en", "Ann's cat saw it as it ran.", ["Ann", "'s", "cat", "saw", "it", "as", "it", "ran", "."], "it", 6,
-                 [("The cat", False), ("Ann", True)]),
-        winograd("fr", "Il dit qu'elle part.", ["Il", "dit", "qu'", "elle", "part", "."], "elle", 3, [("Eva", True), ("Lia", False)]),
-    ]  # fmt: skip
+        winograd("en", "Ann's cat saw it as it ran.", english, "it", 6, [("The cat", False), ("Ann", True)]),
+        winograd("fr", "Il dit qu'elle part.", french, "elle", 3, [("Eva", True), ("Lia", False)]),
+    ]
     files = write(tmp_path, **{"crosslingual_winograd/dataset.tsv": table(*rows)})
     (english,) = xwinograd().read(files, "test")
-    assert readings(english) == ["Ann's cat saw it as the cat ran.", "Ann's cat saw it as Ann ran."] and english.label == 1
+    assert (
+        readings(english) == ["Ann's cat saw it as the cat ran.", "Ann's cat saw it as Ann ran."] and english.label == 1
+    )
     (french,) = xwinograd("fr").read(files, "test")
     assert readings(french)[0] == "Il dit qu'Eva part." and french.label == 0
     with pytest.raises(InputError, match="the test split has no row"):

@@ -47,7 +47,9 @@ def test_two_equally_near_places_must_agree(tmp_path):
     write_rte(tmp_path / "b" / "RTE", "same")
     assert texts(TaskFiles(tmp_path), "dev") == ["same dev"]
     write_rte(tmp_path / "b" / "RTE", "other")
-    with pytest.raises(InputError, match=r"task rte was found twice, '.*a/RTE/train.tsv' and '.*b/RTE/train.tsv' differ"):
+    with pytest.raises(
+        InputError, match=r"task rte was found twice, '.*a/RTE/train.tsv' and '.*b/RTE/train.tsv' differ"
+    ):
         texts(TaskFiles(tmp_path), "dev")
 
 
@@ -70,10 +72,22 @@ def test_a_folder_of_another_name_is_the_task_s_own_only_if_said_so(tmp_path):
     assert texts(TaskFiles(tmp_path / "mine", own=True), "dev") == ["x dev"]
 
 
+def test_a_set_of_the_right_name_goes_before_another_in_the_task_s_own_place(tmp_path):
+    write_rte(tmp_path / "CB", "of another task")
+    write_rte(tmp_path / "sets" / "RTE", "right")
+    assert texts(TaskFiles(tmp_path, own=True), "dev") == ["right dev"]
+
+
 def test_what_is_missing_is_said_with_place_and_home(tmp_path):
     with pytest.raises(InputError) as caught:
         texts(TaskFiles(tmp_path), "dev")
-    for part in ("RTE/dev.tsv (GLUE)", "RTE/val.jsonl (SuperGLUE)", "rte/dev.csv (quoted csv", str(tmp_path), "https://"):
+    for part in (
+        "RTE/dev.tsv (GLUE)",
+        "RTE/val.jsonl (SuperGLUE)",
+        "rte/dev.csv (quoted csv",
+        str(tmp_path),
+        "https://",
+    ):
         assert part in str(caught.value)
     with pytest.raises(InputError, match="task pairs has no dev split: it has test"):
         pairs_jsonl("pairs").read(TaskFiles(tmp_path), "dev")

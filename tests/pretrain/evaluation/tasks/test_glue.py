@@ -92,13 +92,15 @@ def test_stsb_of_glue_and_of_the_multilingual_csv(tmp_path):
         (item,) = stsb().read(files, "dev")
         assert (item.text_a, item.label, item.facts["genre"]) == ('a "b', 3.8, "main")
         assert stsb().read(files, "test")[0].label is None
-    files = write(tmp_path / "m", **{"stsb-de-dev.csv": '"Ein, Mann","Er sagt ""ja""",5.0\n', "stsb-de-test.csv": "a,b,0\n"})
+    files = write(
+        tmp_path / "m", **{"stsb-de-dev.csv": '"Ein, Mann","Er sagt ""ja""",5.0\n', "stsb-de-test.csv": "a,b,0\n"}
+    )
     (item,) = stsb("de").read(files, "dev")
     assert (item.text_a, item.text_b, item.label) == ("Ein, Mann", 'Er sagt "ja"', 5.0)
     assert stsb("de").read(files, "test")[0].label == 0.0
     with pytest.raises(InputError, match="task stsb lacks its dev split"):
         stsb().read(files, "dev")
-    with pytest.raises(InputError, match="field 'score', must be a number from 0 to 5, but is '5.5'"):
+    with pytest.raises(InputError, match=r"field 'score', must be a number from 0 to 5, but is '5.5'"):
         stsb("de").read(write(tmp_path / "x", **{"stsb-de-dev.csv": "a,b,5.5\n"}), "dev")
 
 
@@ -112,7 +114,10 @@ def test_qqp_leaves_out_rows_cut_in_two_and_says_so(tmp_path):
     assert [item.id for item in items] == ["7", "9"] and named(qqp(), items) == ["duplicate", "not_duplicate"]
     assert files.notes == [f"'{tmp_path}/QQP/dev.tsv': 1 rows with too few cells are left out (lines 3)"]
     assert qqp().read(files, "test")[0].label is None
-    own = write(tmp_path / "own", **{"quora_duplicate_questions.tsv": '"id"\t' + "\t".join(QQP[1:]) + '\n1\t2\t3\t"a\nb"\tc\t0\n'})
+    own = write(
+        tmp_path / "own",
+        **{"quora_duplicate_questions.tsv": '"id"\t' + "\t".join(QQP[1:]) + '\n1\t2\t3\t"a\nb"\tc\t0\n'},
+    )
     assert [item.text_a for item in qqp().read(own, "train")] == ["a\nb"]
 
 
@@ -165,13 +170,17 @@ def test_qnli_rte_and_wnli_have_their_label_orders(tmp_path):
 
 def test_the_other_layouts_of_rte_and_wnli(tmp_path):
     csv = 'premise,hypothesis,label\n"a, ""b""\nc",d,not_entailment\n'
-    files = write(tmp_path / "csv", **{"rte/dev.csv": csv, "wnli/dev.csv": csv, "mnli/dev.csv": csv, "qnli/dev.csv": csv})
+    files = write(
+        tmp_path / "csv", **{"rte/dev.csv": csv, "wnli/dev.csv": csv, "mnli/dev.csv": csv, "qnli/dev.csv": csv}
+    )
     assert rte().read(files, "dev")[0].text_a == 'a, "b"\nc' and rte().read(files, "dev")[0].label == 1
     assert wnli().read(files, "dev")[0].label == 0
     for definition in (mnli(), qnli()):  # one annotator's labels; an old version
         with pytest.raises(InputError, match="lacks its dev split"):
             definition.read(files, "dev")
-    files = write(tmp_path / "s", **{"RTE/val.jsonl": [{"premise": "a", "hypothesis": "b", "label": "entailment", "idx": 0}]})
+    files = write(
+        tmp_path / "s", **{"RTE/val.jsonl": [{"premise": "a", "hypothesis": "b", "label": "entailment", "idx": 0}]}
+    )
     assert named(rte(), rte().read(files, "dev")) == ["entailment"]
 
 

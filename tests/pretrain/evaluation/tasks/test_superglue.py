@@ -48,13 +48,21 @@ def test_copa_reads_as_one_sentence(tmp_path):
 
 
 def test_copa_of_the_authors_counts_from_one(tmp_path):
-    item = '<item id="{}" asks-for="{}" most-plausible-alternative="{}"><p>P &amp; q.</p><a1>The a.</a1><a2>I b.</a2></item>\n'
-    text = '<?xml version="1.0"?>\n<copa-corpus>\n' + item.format(1, "cause", 1) + item.format(2, "effect", 2) + "</copa-corpus>"
+    item = '<item id="{}" asks-for="{}" most-plausible-alternative="{}"><p>P &amp; q.</p>'
+    item += "<a1>The a.</a1><a2>I b.</a2></item>\n"
+    text = (
+        '<?xml version="1.0"?>\n<copa-corpus>\n'
+        + item.format(1, "cause", 1)
+        + item.format(2, "effect", 2)
+        + "</copa-corpus>"
+    )
     first, second = copa().read(write(tmp_path, **{"copa-dev.xml": text}), "dev")
     assert (first.id, first.prefix, first.options, first.label) == ("1", "P & q because ", ("the a.", "I b."), 0)
     assert (second.prefix, second.label) == ("P & q so ", 1)
     bad = write(tmp_path / "x", **{"copa-dev.xml": text.replace('alternative="2"', 'alternative="0"')})
-    with pytest.raises(InputError, match=r"copa-dev.xml', line 4, field '@most-plausible-alternative', must be one of 1, 2"):
+    with pytest.raises(
+        InputError, match=r"copa-dev.xml', line 4, field '@most-plausible-alternative', must be one of 1, 2"
+    ):
         copa().read(bad, "dev")
 
 
@@ -62,7 +70,9 @@ WIC = {"word": "run", "sentence1": "Run on.", "sentence2": "She ran.", "start1":
 
 
 def test_wic_says_which_word_is_meant_and_where(tmp_path):
-    files = write(tmp_path, **{"WiC/val.jsonl": [{**WIC, "idx": 0, "label": False}], "WiC/test.jsonl": [{**WIC, "idx": 1}]})
+    files = write(
+        tmp_path, **{"WiC/val.jsonl": [{**WIC, "idx": 0, "label": False}], "WiC/test.jsonl": [{**WIC, "idx": 1}]}
+    )
     (item,) = wic().read(files, "dev")
     assert (item.text_a, item.text_b, item.label, item.group) == ("run: Run on.", "She ran.", 0, "run")
     assert item.facts == {"word": "run", "start1": "0", "end1": "3", "start2": "4", "end2": "7"}
@@ -78,7 +88,7 @@ def wsc_row(text, span1, index1, span2, index2, **more):
 
 
 def test_wsc_spans_are_found_from_word_indices(tmp_path):
-    text = "He told Tom that  \"he should thank Tom.\" So he did."
+    text = 'He told Tom that  "he should thank Tom." So he did.'
     rows = [
         wsc_row(text, "Tom", 7, "He", 0, label=True),
         wsc_row(text, "tom.", 7, "he", 4, label=False),  # another case, and a quote before the word
@@ -99,7 +109,10 @@ def test_wsc_spans_are_found_from_word_indices(tmp_path):
     ("row", "sentence"),
     [
         (wsc_row("He ran.", "Ann", 1, "He", 0, label=True), "line 1, has the span 'Ann', which its text does not hold"),
-        (wsc_row("He ran.", "ran", 2, "He", 0, label=True), "must name a word of a text of 2 words, but names number 2"),
+        (
+            wsc_row("He ran.", "ran", 2, "He", 0, label=True),
+            "must name a word of a text of 2 words, but names number 2",
+        ),
     ],
 )
 def test_a_wsc_row_without_its_span_is_refused(tmp_path, row, sentence):
@@ -122,7 +135,11 @@ def test_multirc_has_an_item_per_answer_joined_by_question(tmp_path):
     rows["passage"]["questions"][0]["answers"][1]["label"] = 0
     files = write(tmp_path, **{"MultiRC/val.jsonl": [rows], "MultiRC/test.jsonl": [row()]})
     items = multirc().read(files, "dev")
-    assert [item.id for item in items] == ["5-8-1", "5-8-2", "5-9-3"] and named(multirc(), items) == ["True", "False", "True"]
+    assert [item.id for item in items] == ["5-8-1", "5-8-2", "5-9-3"] and named(multirc(), items) == [
+        "True",
+        "False",
+        "True",
+    ]
     assert [item.facts["question"] for item in items] == ["5-8", "5-8", "5-9"] and items[0].group == "5"
     assert (items[2].text_a, items[2].text_b) == ("Text.", "Why? So")
     assert [item.label for item in multirc().read(files, "test")] == [None] * 3
