@@ -8,10 +8,11 @@ from pretrain.evaluation.tasks.published import human_on_superglue
 from pretrain.evaluation.tasks.spans import find_span, word_start
 
 LABELS = ("False", "True")
+NUMBERS = {"0": LABELS[0], "1": LABELS[1]}
 
 
 def _item(row: Row) -> SpanItem:
-    """A row; the indices count words, `span1` is the noun phrase and `span2` the pronoun."""
+    """The item of a row: indices count words, `span1` is the noun phrase, `span2` the pronoun; some copies are flat."""
     target = row.values.get("target")
     fields = Row(target if isinstance(target, dict) else row.values, row.where, row.number, row.split)
     text = row.text("text")
@@ -19,7 +20,7 @@ def _item(row: Row) -> SpanItem:
         find_span(text, fields.text(f"{name}_text"), word_start(text, fields.whole(f"{name}_index"), row), row)
         for name in ("span1", "span2")
     ]
-    return SpanItem(row.name("idx"), text, spans[0], spans[1], row.label("label", LABELS), text)
+    return SpanItem(row.name("idx"), text, spans[0], spans[1], row.label("label", LABELS, NUMBERS), text)
 
 
 def wsc() -> TaskDefinition:

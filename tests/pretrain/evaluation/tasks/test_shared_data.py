@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from conf.errors import InputError
+from pretrain.evaluation.sources import tsv
 from pretrain.evaluation.sources.files import TaskFiles
 from pretrain.evaluation.tasks.definition import availability
 
@@ -218,3 +219,30 @@ def test_availability_over_everything(files):
     assert "train" in found["rte"].files and "train" in found["piqa"].missing and found["cola"].can_be_scored
     absent = found["xwinograd_en"]
     assert not absent.can_be_scored and "crosslingual_winograd" in absent.missing["test"]
+
+
+def test_files_after_public_bug_reports(tmp_path):
+    """What `messy/MANIFEST.tsv` expects of the rows of QQP, HANS and WSC, and of a quote that never ends."""
+    messy = DATA.parent / "messy"
+    names = {
+        "18_qqp_rows.tsv": "QQP/dev.tsv",
+        "21_hans_two_labels.tsv": "heuristics_evaluation_set.txt",
+        "22_wsc_span.jsonl": "WSC/val.jsonl",
+        "19_unbalanced_quote.tsv": "quote.tsv",
+    }
+    for source, target in names.items():
+        (tmp_path / target).parent.mkdir(exist_ok=True)
+        (tmp_path / target).write_bytes((messy / source).read_bytes())
+    files = TaskFiles(tmp_path)
+    items = definition("qqp").read(files, "dev")
+    assert [(item.id, item.text_b) for item in items] == [("1", "Why so?"), ("2", ""), ("4", "B?")]
+    assert files.notes[0].endswith("2 rows with too few cells are left out (lines 4, 5)")
+    assert [item.label for item in definition("hans").read(files, "test")] == [1, 0]
+    items = definition("wsc").read(files, "dev")
+    spans = [[item.text[slice(*span)] for span in (item.span_a, item.span_b)] for item in items]
+    assert spans == [["trophy", "it"], ["The trophy", "it"], ["x", "it"]] and [item.label for item in items] == [
+        1,
+        1,
+        1,
+    ]
+    assert len(list(tsv.rows(files.find("quote.tsv")[0], "dev"))) == 3

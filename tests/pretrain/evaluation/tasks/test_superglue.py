@@ -105,6 +105,13 @@ def test_wsc_spans_are_found_from_word_indices(tmp_path):
     assert named(wsc(), items) == ["True", "False", "False"] and len({item.group for item in items}) == 1
 
 
+def test_wsc_rows_may_be_flat_with_labels_as_numbers(tmp_path):
+    row = wsc_row("Ann ran as she hid.", "Ann", 0, "she", 3)
+    flat = {"text": row["text"], "idx": 4, "label": 1, **row["target"]}
+    (item,) = wsc().read(write(tmp_path, **{"WSC/val.jsonl": [flat]}), "dev")
+    assert (item.id, item.span_a, item.span_b, item.label) == ("4", (0, 3), (11, 14), 1)
+
+
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
