@@ -11,7 +11,8 @@ from typing import Any, Literal
 from conf.errors import InputError
 
 Split = Literal["train", "dev", "test"]
-HIDDEN = ("", "-1", "None")
+# How sets write "not given": an empty cell, the hub's -1 for labels and scores.
+HIDDEN = ("", "-1", "-1.0", "None")
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,14 @@ CONNECTIVES: Mapping[str, tuple[str, str]] = {
 }
 QUESTIONS = ("cause", "effect")
 CHOICES = ("1", "2")
+SPELLED = {"0": "1", "1": "2", "choice1": "1", "choice2": "2"}
 
 
 @dataclass(frozen=True)
 class Causes:
-    """A row with `premise`, `choice1`, `choice2`, `question` and a label; `first` is the number of the first choice."""
+    """A row with `premise`, `choice1`, `choice2`, `question` and a label that counts from 0 (on the hub: its name)."""
 
     language: str
-    first: int = 0
 
     def __call__(self, row: Row) -> ChoiceItem:
         """The item of a row.
@@ -43,8 +43,7 @@ class Causes:
         Raises:
             InputError: a missing field, or another question than cause or effect.
         """
-        numbers = {str(self.first + index): name for index, name in enumerate(CHOICES)}
-        label = row.label("label", CHOICES, numbers)
+        label = row.label("label", CHOICES, SPELLED)
         return make_item(row, self.language, row.name("idx"), label)
 
 

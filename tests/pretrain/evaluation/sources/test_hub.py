@@ -7,8 +7,10 @@ import pytest
 
 from conf.errors import InputError
 from pretrain.evaluation.sources.hub import HubData
+from pretrain.evaluation.tasks.copa import copa
 from pretrain.evaluation.tasks.multirc import multirc
 from pretrain.evaluation.tasks.rte import rte
+from pretrain.evaluation.tasks.stsb import stsb
 from pretrain.evaluation.tasks.winogender import winogender
 
 ROWS = {"sentence1": ["a b", "c"], "sentence2": ["a", "d"], "idx": [0, 1]}
@@ -89,3 +91,21 @@ def test_an_index_of_several_numbers(tmp_path):
     (tmp_path / "validation.jsonl").write_text(json.dumps(row))
     (item,) = multirc().read(HubData(tmp_path), "dev")
     assert (item.id, item.group, item.label, item.facts["question"]) == ("5-6-7", "5", 1, "5-6")
+
+
+def test_copa_s_labels_are_names_of_its_choices(tmp_path):
+    features = datasets.Features(
+        **{name: datasets.Value("string") for name in ("premise", "choice1", "choice2", "question")},
+        idx=datasets.Value("int32"),
+        label=datasets.ClassLabel(names=["choice1", "choice2"]),
+    )
+    row = {"premise": "P.", "choice1": "A.", "choice2": "B.", "question": "cause", "idx": 0, "label": 1}
+    rows = datasets.Dataset.from_list([row], features=features)
+    datasets.DatasetDict({"validation": rows}).save_to_disk(tmp_path / "copa")
+    assert copa().read(HubData(tmp_path), "dev")[0].label == 1
+
+
+def test_hidden_scores_of_the_hub_are_none(tmp_path):
+    row = {"sentence1": "a", "sentence2": "b", "label": -1.0}
+    (tmp_path / "test.jsonl").write_text(json.dumps(row))
+    assert stsb().read(HubData(tmp_path), "test")[0].label is None

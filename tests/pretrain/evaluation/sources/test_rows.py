@@ -38,7 +38,7 @@ def test_no_agreement_is_no_label_only_where_the_set_says_so():
 
 def test_scores_within_their_bounds():
     assert row(s="3.8").number_within("s", 0, 5) == 3.8
-    assert row("test", s="").number_within("s", 0, 5) is None
+    assert row("test", s="").number_within("s", 0, 5) is None and row("test", s=-1.0).number_within("s", 0, 5) is None
     for bad in ("nan", "5.1", "-0.1", "x", [1]):
         with pytest.raises(InputError, match=r"line 7, field 's', must be a number from 0 to 5, but is"):
             row(s=bad).number_within("s", 0, 5)

@@ -1,6 +1,8 @@
 """What every task definition must hold to, whatever its data."""
 
 import inspect
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError
 from functools import partial
 
@@ -56,6 +58,7 @@ TASKS = [
     *(partial(task, language) for task in (xcopa, xnli, xwinograd) for language in ("zh",)),
 ]
 DEFINITIONS = [task() for task in TASKS]
+SLOW = {"torch", "datasets", "sklearn", "scipy", "pandas"}
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.name)
@@ -95,3 +98,10 @@ def test_human_levels_stand_above_the_models():
             models = [a.value for a in definition.anchors if "human" not in a.system and a.metric == metric]
             # QQP and SWAG are known for systems above people's first guess.
             assert definition.name in ("qqp", "swag", "mrpc") or not human or not models or min(human) > max(models)
+
+
+def test_definitions_import_neither_torch_nor_anything_slow():
+    names = sorted({(task.func if isinstance(task, partial) else task).__module__ for task in TASKS})
+    code = f"import sys, pretrain.evaluation.metrics, {', '.join(names)}\nprint(sorted({SLOW!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
