@@ -150,6 +150,10 @@ def test_wsc273_puts_answers_where_the_pronoun_stood(tmp_path):
     ]
     assert len({item.group for item in items}) == 1 and items[0].facts == {"pronoun": "they"}
     assert len(wsc273(2).read(files, "test")) == 2
+    whole = write(
+        tmp_path / "w", **{"WSCollection.xml": f"<c>{schema('Ann said', 'she', 'ran.', answers, 'B') * 285}</c>"}
+    )
+    assert [len(wsc273(*count).read(whole, "test")) for count in ((), (285,))] == [273, 285]
     bad = write(tmp_path / "x", **{"WSCollection.xml": text.replace(" A  ", " C ") + "</collection>"})
     with pytest.raises(
         InputError, match=r"WSCollection.xml', line 1, element <correctAnswer>, must be a letter up to B"
