@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
@@ -69,6 +69,7 @@ BINARY = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, m
 
 
 @pytest.mark.filterwarnings("ignore:A single label")
+@settings(max_examples=40)
 @given(BINARY)
 def test_f1_and_matthews_equal_their_formulas(pairs):
     labels, predictions = zip(*pairs, strict=True)
@@ -78,6 +79,7 @@ def test_f1_and_matthews_equal_their_formulas(pairs):
     assert matthews(labels, predictions) == pytest.approx((tp * tn - fp * fn) / root if root else 0.0, abs=1e-12)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30))
 def test_macro_f1_is_the_mean_over_the_labels_that_occur(pairs):
     labels, predictions = np.array(pairs).T

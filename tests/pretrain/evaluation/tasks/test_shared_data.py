@@ -162,8 +162,8 @@ def test_copa_and_xcopa_agree_with_their_files(files):
         ]
 
 
-def test_stsb_agrees_with_the_csv_in_every_language(files):
-    for language in ("en", "de", "fr", "zh"):
+def test_stsb_agrees_with_the_csv(files):
+    for language in ("en", "zh"):
         for split, count in (("train", 5749), ("dev", 1500), ("test", 1379)):
             path = DATA / "glue" / "STS-B" / "data" / f"stsb-{language}-{split}.csv"
             with path.open(encoding="utf-8", newline="") as handle:
