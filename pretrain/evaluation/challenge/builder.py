@@ -81,8 +81,8 @@ def _pairs_of(grammar: Grammar, template: Template, groups: int, seed: int) -> I
                 template=f"{template.phenomenon}/{template.name}",
                 group=group,
                 slots=slots,
-                good=good,
-                bad=bad,
+                good=grammar.sentence(good),
+                bad=grammar.sentence(bad),
             )
 
 

@@ -1,4 +1,4 @@
-"""The English grammar of minimal pairs: sixteen phenomena. Must not import torch.
+"""The English grammar of minimal pairs: 26 phenomena. Must not import torch.
 
 How each group balances itself, so that a scorer blind to context gets exactly one half:
 
@@ -11,14 +11,22 @@ How each group balances itself, so that a scorer blind to context gets exactly o
   pattern and bad in the other.
 """
 
-from pretrain.evaluation.challenge import english_agreement, english_forms, english_order
-from pretrain.evaluation.challenge.english_words import ENGLISH_WORDS
+from pretrain.evaluation.challenge import (
+    english_agreement,
+    english_clauses,
+    english_forms,
+    english_order,
+    english_selection,
+)
+from pretrain.evaluation.challenge.english_frames import ENGLISH_FRAMES
+from pretrain.evaluation.challenge.english_words import CLOSED_KINDS, ENGLISH_WORDS
 from pretrain.evaluation.challenge.templates import Grammar
 
 ENGLISH = Grammar(
     language="english",
-    version=1,
-    words=ENGLISH_WORDS,
+    version=2,
+    words={**ENGLISH_WORDS, **ENGLISH_FRAMES},
+    closed=CLOSED_KINDS,
     templates=(
         *english_agreement.AGREEMENT_SIMPLE,
         *english_agreement.AGREEMENT_ATTRACTOR,
@@ -36,5 +44,15 @@ ENGLISH = Grammar(
         *english_order.INVERSION,
         *english_order.ADJECTIVE_POSITION,
         *english_order.DEGREE_POSITION,
+        *english_clauses.AGREEMENT_RELATIVE,
+        *english_clauses.BINDING,
+        *english_clauses.FILLER_GAP,
+        *english_clauses.EXPLETIVE,
+        *english_clauses.ELLIPSIS,
+        *english_selection.POLARITY,
+        *english_selection.TENSE_TIME,
+        *english_selection.TRANSITIVITY,
+        *english_selection.COMPLEMENT_FORM,
+        *english_selection.PREPOSITION,
     ),
 )

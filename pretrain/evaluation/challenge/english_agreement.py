@@ -196,7 +196,7 @@ DETERMINER_NOUN = templates_of(
     ),
     each=(
         "It is called once for each [{part.one}/{part.many}].",
-        "It is called once for all [{part.many}/{part.one}].",
+        "It is called once for several [{part.many}/{part.one}].",
     ),
     every=(
         "Every [{person.one}/{person.many}] could see it.",
@@ -240,8 +240,8 @@ REFLEXIVE = templates_of(
         "Yesterday {name.she} looked at [herself/himself] in the mirror.",
     ),
     gender_other=(
-        "The {gendered.he} of that {person.one} {regarded} [himself/herself].",
-        "The {gendered.she} of that {person.one} {regarded} [herself/himself].",
+        "The {gendered.he} near that {person.one} {regarded} [himself/herself].",
+        "The {gendered.she} near that {person.one} {regarded} [herself/himself].",
     ),
     gender_pronoun=(
         "The {person.one} said that he {regarded} [himself/herself].",

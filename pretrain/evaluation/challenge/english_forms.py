@@ -150,8 +150,8 @@ CORRELATIVE = templates_of(
         "You can use both {thing.many} [and/or] {thing2.many}.",
     ),
     parts=(
-        "This must be either a {consonant_noun} [or/and] a {thing.one}.",
-        "This must be both a {consonant_noun} [and/or] a {thing.one}.",
+        "This must be either a {consonant_noun} [or/and] an {vowel_noun}.",
+        "This must be both a {consonant_noun} [and/or] an {vowel_noun}.",
     ),
     verb=(
         "They will either {handle.base} [or/and] {handle2.base} the {thing.one}.",

@@ -28,6 +28,11 @@ def past(verb: str) -> str:
     return verb + "ed"
 
 
+def ing(verb: str) -> str:
+    """Regular present participle of a verb (push -> pushing, move -> moving, carry -> carrying); doubles nothing."""
+    return (verb[:-1] if verb.endswith("e") else verb) + "ing"
+
+
 def _nouns(words: str) -> tuple[Word, ...]:
     return tuple({"one": noun, "many": s_form(noun)} for noun in words.split())
 
@@ -36,11 +41,13 @@ def _verbs(words: str) -> tuple[Word, ...]:
     return tuple({"base": verb, "s": s_form(verb)} for verb in words.split())
 
 
-def _verbs_with_past(words: str) -> tuple[Word, ...]:
-    return tuple({"base": verb, "s": s_form(verb), "past": past(verb)} for verb in words.split())
+def verbs_with_past(words: str) -> tuple[Word, ...]:
+    """Regular verbs in four forms: base, s, past, ing."""
+    return tuple({"base": verb, "s": s_form(verb), "past": past(verb), "ing": ing(verb)} for verb in words.split())
 
 
-def _single(words: str) -> tuple[Word, ...]:
+def single(words: str) -> tuple[Word, ...]:
+    """Words with one form."""
     return tuple({"": word} for word in words.split())
 
 
@@ -69,15 +76,15 @@ ENGLISH_WORDS: dict[str, tuple[Word, ...]] = {
         "worker wrapper filter node token"
     ),
     # Nouns that cannot be counted.
-    "mass": _single(
+    "mass": single(
         "water money time music information sugar rice bread milk food space memory traffic furniture advice evidence "
         "equipment energy help sand snow rain salt butter coffee tea wine oil knowledge progress software storage "
         "documentation noise luck patience damage attention"
     ),
-    # Verbs without an object.
+    # Verbs without an object, none with a past like its base (the engineer read today).
     "act": _verbs(
         "wait work talk walk start listen play travel change help answer laugh learn rest smile move return stay stop "
-        "turn live fail speak sing sleep run read write sit arrive dance cook"
+        "turn live fail speak sing sleep run swim write sit arrive dance cook"
     ),
     # What parts of a program do, without an object.
     "operate": _verbs(
@@ -85,59 +92,59 @@ ENGLISH_WORDS: dict[str, tuple[Word, ...]] = {
         "restart terminate crash respond connect exit block grow shrink raise complete expire happen succeed load"
     ),
     # Verbs with an object, all with a regular past; no base is an adjective as well (to be opened / to be open).
-    "handle": _verbs_with_past(
+    "handle": verbs_with_past(
         "push lock check fill move watch follow change create load return remove update print paint count collect "
-        "copy share test repair order mention describe visit carry save start finish cover use replace accept "
+        "copy share test repair order mention describe visit carry save start finish cover wash replace accept "
         "deliver install"
     ),
     # Past forms that take a person, himself included, as their object.
-    "regarded": _single(
+    "regarded": single(
         "blamed described defended helped trusted watched admired prepared protected praised criticized introduced "
         "taught asked hurt saw surprised accused believed calmed corrected disliked forgave hated hid loved pitied "
         "presented punished respected saved understood"
     ),
     # Adjectives for things, short ones.
-    "quality": _single(
+    "quality": single(
         "small large new old long short good bad simple heavy light strong weak clean empty full useful important "
         "different special quiet bright dark cheap common clear complete modern careful dirty slow big"
     ),
     # Adjectives compared with "more".
-    "comparable": _single(
+    "comparable": single(
         "useful important expensive difficult common complex popular famous efficient reliable flexible convenient "
         "specific general accurate powerful readable robust elegant modern careful helpful detailed dangerous "
         "beautiful interesting valuable sensitive natural practical serious successful"
     ),
-    "consonant_noun": _single(
+    "consonant_noun": single(
         "file table window letter machine book model page number message test tool package system script door "
         "picture card bottle road bridge garden house cup clock list string value method class key "
         "doctor teacher dog"
     ),
-    "vowel_noun": _single(
+    "vowel_noun": single(
         "object array example option error index argument image element attribute exception integer instance item "
         "input output event address island apple orange engine artist author editor engineer animal umbrella "
         "elephant uncle idea answer office actor accident egg"
     ),
-    "consonant_adjective": _single(
+    "consonant_adjective": single(
         "small large new long short good bad simple heavy light strong weak clean full useful different special "
         "quiet bright dark cheap common clear complete public famous modern careful possible single valid given"
     ),
-    "vowel_adjective": _single(
+    "vowel_adjective": single(
         "old empty important easy open early optional internal external abstract absolute unknown active exact "
         "initial additional alternative arbitrary invalid original interesting efficient expensive ordinary official "
         "ugly even odd equal explicit implicit idle honest"
     ),
+    # No noun that is used of both (an actor, a host or a hero may be a woman).
     "gendered": _gendered(
         "man/woman boy/girl king/queen father/mother brother/sister son/daughter uncle/aunt husband/wife "
-        "actor/actress prince/princess waiter/waitress grandfather/grandmother nephew/niece gentleman/lady "
-        "policeman/policewoman businessman/businesswoman hero/heroine host/hostess monk/nun wizard/witch "
+        "prince/princess waiter/waitress grandfather/grandmother nephew/niece gentleman/lady "
+        "policeman/policewoman businessman/businesswoman monk/nun wizard/witch "
         "duke/duchess groom/bride grandson/granddaughter chairman/chairwoman stepfather/stepmother "
-        "salesman/saleswoman steward/stewardess widower/widow cowboy/cowgirl godfather/godmother emperor/empress "
-        "landlord/landlady heir/heiress",
+        "salesman/saleswoman widower/widow cowboy/cowgirl godfather/godmother emperor/empress "
+        "landlord/landlady boyfriend/girlfriend stepson/stepdaughter schoolboy/schoolgirl baron/baroness",
         man="men",
         gentleman="gentlemen",
         policeman="policemen",
         businessman="businessmen",
-        hero="heroes",
         chairman="chairmen",
         salesman="salesmen",
     ),
@@ -148,7 +155,6 @@ ENGLISH_WORDS: dict[str, tuple[Word, ...]] = {
         "Frank/Cynthia Jack/Kathleen Arthur/Amy Walter/Angela Harry/Diana Roger/Martha Albert/Rose Philip/Grace "
         "Simon/Lucy"
     ),
-    # Pronouns that differ between subject and object; "her" and "you" would not do.
     "pronoun": (
         {"subject": "he", "object": "him"},
         {"subject": "they", "object": "them"},
@@ -156,4 +162,8 @@ ENGLISH_WORDS: dict[str, tuple[Word, ...]] = {
         {"subject": "she", "object": "her"},
         {"subject": "I", "object": "me"},
     ),
+}
+
+CLOSED_KINDS: dict[str, str] = {
+    "pronoun": "English has five personal pronouns whose subject and object forms differ ('you' and 'it' do not)",
 }
