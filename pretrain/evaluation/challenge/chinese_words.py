@@ -83,7 +83,7 @@ CHINESE_WORDS: dict[str, tuple[Word, ...]] = {
     # What takes time and no object (讨论春节 is to discuss the festival).
     "last": single(
         "休息 工作 旅行 实习 加班 停留 值班 锻炼 演出 劳动 写作 出差 补课 露营 度假 巡逻 代课 住院 请假 留学 逗留 "
-        "服务 执勤 站岗 徒步 疗养 进修 任教 居住 罢工 外出 自习 授课 开会"
+        "执勤 站岗 徒步 疗养 进修 任教 罢工 外出 自习 授课 开会"
     ),
     # What can be judged: before 得.
     "perform": single(
@@ -126,6 +126,7 @@ CHINESE_WORDS: dict[str, tuple[Word, ...]] = {
         "十二月 早上 中午 下午 晚上 春天 夏天 秋天 冬天 周末 月底 月初 年底 春节"
     ),
     "span": single(
-        " ".join(number + unit for unit in ("天", "年", "个月", "个星期", "个小时", "分钟") for number in "两三四五六")
+        " ".join(number + unit for unit in ("天", "个星期", "个月") for number in "两三四五六七八九十")
+        + " 一个星期 一个月 几个星期 几个月"
     ),
 }
