@@ -33,13 +33,15 @@ class ReportOptions:
     evaluate: str = MISSING
     title: str | None = None
     examples: int = 2
+    audited: int = 20
 
 
 @command("report", schema=ReportOptions, directory="run_dir")
 def main(config: DictConfig) -> None:
     """Write `report.html` and `scores.json` into `config.run_dir`; see `conf/report.yaml`."""
-    if config.examples < 0:
-        raise InputError(f"option 'examples' must be at least 0, but is {config.examples}")
+    for name in ("examples", "audited"):
+        if config[name] < 0:
+            raise InputError(f"option '{name}' must be at least 0, but is {config[name]}")
     run_dir = Path(config.run_dir)
     if not run_dir.is_dir():
         raise InputError(f"option 'run_dir' must be the folder of a run, but there is no folder '{run_dir}'")
@@ -49,7 +51,7 @@ def main(config: DictConfig) -> None:
         # A default part may be missing and is shown as such; a folder that someone typed may not.
         if not OmegaConf.is_interpolation(config, name) and not Path(config[name]).is_dir():
             raise InputError(f"option '{name}' must be a folder of a run, but there is no folder '{config[name]}'")
-    facts = collect(places, config.title or run_dir.resolve().name, config.examples)
+    facts = collect(places, config.title or run_dir.resolve().name, config.examples, config.audited)
     prepare_output_directory(run_dir)
     scores = places.evaluate / SCORES
     if scores.is_file() and scores.resolve() != (run_dir / SCORES).resolve():

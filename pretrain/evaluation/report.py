@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
+from pretrain.evaluation.report_pairs import PairExample, PhenomenonPairs, first_pairs, pairs_to_audit
 
 PAGE = "report.html"
 
@@ -104,17 +105,6 @@ class ScoreRow:
         return self.task.split("/", 1)[0] if "/" in self.task else ""
 
 
-@dataclass(frozen=True)
-class PairExample:
-    """A minimal pair with pseudo-log-likelihoods (good, bad) of the pretrained model and of one with random weights."""
-
-    phenomenon: str
-    good: str
-    bad: str
-    pretrained: tuple[float, float] | None
-    random: tuple[float, float] | None
-
-
 @dataclass
 class Facts:
     """All that a report shows."""
@@ -127,6 +117,7 @@ class Facts:
     scores: list[ScoreRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     examples: list[PairExample] = field(default_factory=list)
+    audit: list[PhenomenonPairs] = field(default_factory=list)
     provenance: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     configs: dict[str, str] = field(default_factory=dict)
@@ -137,13 +128,14 @@ class Facts:
         return [row.task for row in self.scores if row.verdict == verdict]
 
 
-def collect(places: Places, title: str, examples: int) -> Facts:
+def collect(places: Places, title: str, examples: int, audited: int) -> Facts:
     """Gather the facts of a run.
 
     Args:
         places: where its parts lie.
         title: the report's title.
-        examples: how many minimal pairs to show of each phenomenon.
+        examples: how many minimal pairs of each phenomenon to show with their scores.
+        audited: how many of each to list for a person to audit.
 
     Raises:
         InputError: a file that cannot be read as what it should be, or a folder in which there is no part of a run.
@@ -153,7 +145,7 @@ def collect(places: Places, title: str, examples: int) -> Facts:
     _data(places, facts)
     _training(places, facts)
     _scores(places, facts)
-    _examples(places, facts, examples)
+    _pairs(places, facts, examples, audited)
     _provenance(places, facts)
     if not (facts.steps or facts.data or facts.training or facts.scores):
         raise InputError(
@@ -304,28 +296,12 @@ def _interval(score: Mapping[str, Any] | None) -> Interval | None:
     return Interval(float(score["value"]), float(low), float(high), len(score["seeds"]), str(score["signature"]))
 
 
-def _examples(places: Places, facts: Facts, examples: int) -> None:
-    """The first pairs of each phenomenon whose templates differ: no picking of those that look well."""
+def _pairs(places: Places, facts: Facts, examples: int, audited: int) -> None:
     for path in sorted((places.evaluate / "items").glob("*.jsonl")):
-        shown: dict[str, set[str]] = {}
-        for item in _json_lines(path):
-            if not {"phenomenon", "good", "bad", "scores"} <= item.keys():
-                break
-            templates = shown.setdefault(item["phenomenon"], set())
-            if len(templates) >= examples or str(item.get("template")) in templates:
-                continue
-            templates.add(str(item.get("template")))
-            scores: dict[str, Any] = item["scores"]
-            random = next((pair for name, pair in scores.items() if name.startswith("random")), None)
-            facts.examples.append(
-                PairExample(
-                    item["phenomenon"], item["good"], item["bad"], _pair(scores.get("pretrained")), _pair(random)
-                )
-            )
-
-
-def _pair(scores: Any) -> tuple[float, float] | None:
-    return None if scores is None else (float(scores[0]), float(scores[1]))
+        items = _json_lines(path)
+        if items and {"phenomenon", "good", "bad", "scores"} <= items[0].keys():
+            facts.examples.extend(first_pairs(items, examples))
+            facts.audit.extend(pairs_to_audit(path.stem, items, audited) if audited else ())
 
 
 def _provenance(places: Places, facts: Facts) -> None:

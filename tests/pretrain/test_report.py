@@ -125,6 +125,7 @@ def write_run(folder: Path) -> Path:
         {
             "phenomenon": "word_order",
             "template": str(index // 2),
+            "slots": {"person": f"teacher {index}"},
             "good": f"The <b>teacher</b> reads book {index}.",
             "bad": f"Teacher the reads book {index}.",
             "scores": {"pretrained": [-10.0, -12.5], "random-0": [-40.0, -39.0], "random-1": [-1.0, -2.0]},
@@ -214,12 +215,30 @@ def test_the_page_shows(page: Page, fact: str) -> None:
 
 
 def test_examples_are_the_first_of_different_templates(page: Page) -> None:
-    assert [number in page.text for number in ("book 0.", "book 1.", "book 2.", "book 4.")] == [
+    examples = page.text.split("Pairs to audit")[0]
+    assert [number in examples for number in ("book 0.", "book 1.", "book 2.", "book 4.")] == [
         True,
         False,
         True,
         False,
     ]
+
+
+def test_pairs_to_audit_are_folded_below_the_examples_with_what_filled_their_slots(run: Path) -> None:
+    text = (run / "report.html").read_text()
+    assert "<summary>word order" in text
+    folded = text.split("<summary>word order")[1].split("</details>")[0]
+    assert "8 of 8 pairs, 4 templates" in folded
+    assert folded.count("person: teacher ") == 8
+    assert '<b class="right">The &lt;b&gt;teacher</b>' in folded and '<b class="wrong">Teacher the' in folded
+
+
+def test_the_audit_can_be_left_out_and_a_count_below_zero_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    assert report(f"run_dir={run}", "audited=0", "examples=0").returncode == 0
+    assert "Pairs to audit" not in (run / "report.html").read_text()
+    done = report(f"run_dir={run}", "audited=-1")
+    assert done.returncode == 2 and "option 'audited' must be at least 0, but is -1" in done.stderr
 
 
 def test_the_scores_are_copied_beside_the_page(run: Path) -> None:

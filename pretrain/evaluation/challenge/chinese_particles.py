@@ -54,8 +54,8 @@ QUESTION = templates_of(
     want=("你 到底 要 {thing} 还是 {thing2} [呢/吗]？", "请问 你 要 {thing} [吗/呢]？"),
 )
 
-# 的 before a noun, 地 before a verb, 得 after a verb. Where 的 could make a noun of the verb (说的 is what was said) or 得
-# could say how far something goes (高兴得唱歌, so glad that one sings), there is no such contrast.
+# 的 before a noun, 地 before a verb, 得 after a verb. There is no contrast where 的 could make a noun of the verb
+# (说的 is what was said) or 得 could say how far something goes (高兴得跳了起来, so glad that one jumped up).
 DE_PARTICLE = templates_of(
     "de_particle",
     should=("{person} 应该 {manner} [地/得] {activity}。", "{person} {perform} [得/地] 很 {manner}。"),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from conf.errors import InputError
 from pretrain.evaluation.challenge.builder import MinimalPair, build, items_hash
+from pretrain.evaluation.challenge.chinese import CHINESE
 from pretrain.evaluation.challenge.english import ENGLISH
 from pretrain.evaluation.challenge.templates import Grammar
 from pretrain.evaluation.metrics import METRIC_VERSION, PAIR_ACCURACY, pair_correct
@@ -18,7 +19,7 @@ from pretrain.evaluation.scoring import Normalisation, Variant, pseudo_log_likel
 from pretrain.evaluation.statistics import RESAMPLES, Estimate, cluster_bootstrap
 from pretrain.evaluation.subject import ModelChoice, Subject
 
-GRAMMARS: Mapping[str, Grammar] = {"english": ENGLISH}
+GRAMMARS: Mapping[str, Grammar] = {"english": ENGLISH, "chinese": CHINESE}
 SCORING_VERSION = 1
 
 
@@ -30,7 +31,7 @@ class MinimalPairs:
     """
 
     name: str = "minimal_pairs"
-    grammar: Literal["english"] = "english"
+    grammar: Literal["english", "chinese"] = "english"
     pairs_per_phenomenon: int = 200
     seed: int = 1
     phenomena: list[str] | None = None
@@ -41,14 +42,21 @@ class MinimalPairs:
         """Build the items and check that the model can hold each.
 
         Raises:
-            InputError: a phenomenon the grammar lacks, a count that the words do not allow, or a sentence longer than
-                the model's positions.
+            InputError: a phenomenon the grammar lacks, a count that the words do not allow, a sentence longer than the
+                model's positions, or a tokenizer that cannot tell most good sentences from the bad ones.
         """
         grammar = GRAMMARS[self.grammar]
         items = build(grammar, self.pairs_per_phenomenon, self.seed, self.phenomena)
         model, tokenizer = subject.pretrained().load()
-        tokenize(tokenizer, [text for item in items for text in (item.good, item.bad)], model.config.max_positions)
-        return PreparedMinimalPairs(self, subject, f"{grammar.language}.{grammar.version}", tuple(items))
+        texts = [text for item in items for text in (item.good, item.bad)]
+        tokenized = tokenize(tokenizer, texts, model.config.max_positions)
+        alike = sum(good.ids == bad.ids for good, bad in zip(tokenized[::2], tokenized[1::2], strict=True))
+        if 2 * alike > len(items):
+            raise InputError(
+                f"the checkpoint's tokenizer reads {alike} of {len(items)} {grammar.language} pairs of task "
+                f"'{self.name}' as equal, good and bad: take a checkpoint of that language, or another grammar"
+            )
+        return PreparedMinimalPairs(self, subject, f"{grammar.language}.{grammar.version}", tuple(items), alike)
 
 
 @dataclass(frozen=True)
@@ -93,12 +101,13 @@ class ScoringJob:
 
 @dataclass(frozen=True)
 class PreparedMinimalPairs:
-    """The items with the models to score them."""
+    """The items with the models to score them. `alike` of them are equal, good and bad, to the tokenizer."""
 
     task: MinimalPairs
     subject: Subject
     version: str
     items: tuple[MinimalPair, ...]
+    alike: int
 
     @property
     def name(self) -> str:
@@ -116,6 +125,11 @@ class PreparedMinimalPairs:
         """Accuracy per phenomenon and overall. Intervals resample templates, and initialisations besides."""
         won = np.stack([pair_correct(result["good"], result["bad"]) for result in results])
         outcome = Outcome(items=self._item_rows(results))
+        if self.alike:
+            outcome.notes.append(
+                f"{self.name}: good and bad sentence of {self.alike} of {len(self.items)} pairs are the same tokens to "
+                "the checkpoint's tokenizer, so that they tie and count one half"
+            )
         phenomena = np.array([item.phenomenon for item in self.items])
         for phenomenon in dict.fromkeys(phenomena.tolist()):
             self._add(outcome, f"{self.task.name}/{phenomenon}", won, phenomena == phenomenon)
