@@ -230,7 +230,7 @@ def test_pairs_to_audit_are_folded_below_the_examples_with_what_filled_their_slo
     folded = text.split("<summary>word order")[1].split("</details>")[0]
     assert "8 of 8 pairs, 4 templates" in folded
     assert folded.count("person: teacher ") == 8
-    assert '<b class="right">The &lt;b&gt;teacher</b>' in folded and '<b class="wrong">Teacher the' in folded
+    assert '<b class="right">The &lt;b&gt;teacher&lt;/b&gt;</b>' in folded and '<b class="wrong">Teacher the' in folded
 
 
 def test_the_audit_can_be_left_out_and_a_count_below_zero_is_refused(tmp_path: Path) -> None:

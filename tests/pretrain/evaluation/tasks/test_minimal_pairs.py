@@ -90,6 +90,7 @@ def test_an_unknown_phenomenon_is_refused_before_any_work(subject):
 def chinese_subject(folder, texts):
     """A checkpoint whose tokenizer was trained on these Chinese sentences."""
     tokenizer = train_wordpiece(texts, 1500, min_frequency=1)
+    (folder / "tokenizer").mkdir()
     save_tokenizer(tokenizer, folder / "tokenizer")
     export_folder(make_model(tokenizer), folder / "tokenizer" / "tokenizer.json", folder / "model")
     return read_subject(str(folder / "model"), [1], [])
@@ -111,7 +112,7 @@ def test_chinese_pairs_are_scored_with_a_tokenizer_that_knows_them(tmp_path, chi
 
 def test_a_tokenizer_that_cannot_tell_most_pairs_apart_is_refused(subject):
     with pytest.raises(InputError, match="reads 40 of 40 chinese pairs of task 'zh' as equal"):
-        MinimalPairs(name="zh", grammar="chinese", pairs_per_phenomenon=20, phenomena=["classifier", "plural"]).prepare(
+        MinimalPairs(name="zh", grammar="chinese", pairs_per_phenomenon=20, phenomena=["classifier", "ba_bei"]).prepare(
             subject, None
         )
 
