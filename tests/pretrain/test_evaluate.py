@@ -109,6 +109,7 @@ def test_finetune_on_a_task_of_ones_own(checkpoint, tmp_path):  # noqa: F811
         (evaluate.main, ["suite.tasks.minimal_pairs.variant=left"], "must be one of 'original', 'within_word'"),
         (evaluate.main, ["workers=0"], "'workers' must be at least 1, but is 0"),
         (evaluate.main, ["suite=challenge", "suite.tasks.minimal_pairs=null"], "no task is left to run"),
+        (evaluate.main, ["suite=challenge_zh"], "chinese pairs of task 'minimal_pairs_zh' as equal, good and bad"),
         (finetune.main, [], "option 'task.path' must be given"),
         (finetune.main, ["task.path={empty}"], "there is no task at '"),
     ],
