@@ -3,13 +3,14 @@
 Writes into `output` what `python -m pretrain.evaluate` writes, for this one task.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from omegaconf import MISSING, DictConfig
 
 from conf.command import command
+from conf.errors import InputError
 
 
 @dataclass
@@ -22,6 +23,8 @@ class FinetuneOptions:
     tasks: str | None = None
     seeds: list[int] = field(default_factory=list)
     initialisations: list[int] = field(default_factory=list)
+    sizes: list[int | str] | None = None
+    save: bool = False
     workers: int | None = None
 
 
@@ -32,9 +35,16 @@ def main(config: DictConfig) -> None:
     import hydra
 
     from pretrain.evaluation.command import run
+    from pretrain.evaluation.tasks.finetuned import Finetuned
 
     task = hydra.utils.instantiate(config.task, _convert_="all")
-    directory = Path.cwd() if config.tasks is None else Path(config.tasks)
+    if not isinstance(task, Finetuned):
+        raise InputError(f"task '{config.task.get('name')}' needs no fine-tuning: score it with `pretrain.evaluate`")
+    if config.sizes is not None:
+        task = replace(task, sizes=list(config.sizes))
+    if config.save:
+        task = replace(task, save_to=str(Path(config.output) / "encoders"))
+    directory = None if config.tasks is None else Path(config.tasks)
     run(config, {"task": task}, list(config.seeds), list(config.initialisations), directory)
 
 

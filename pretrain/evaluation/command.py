@@ -30,7 +30,8 @@ def run(
     started = time.monotonic()
     if directory is not None and not directory.is_dir():
         raise InputError(
-            f"option 'tasks' must be a folder made by `python -m pipeline job=corpus_tasks`, but '{directory}' is none"
+            f"option 'tasks' must be a folder of data sets, such as `python -m pipeline job=corpus_tasks` makes, but "
+            f"'{directory}' is none"
         )
     subject = read_subject(config.checkpoint, seeds, initialisations)
     output = Path(config.output)

@@ -1,7 +1,7 @@
 """What an evaluation says: scores, comparisons and notes, and the one file they are kept in. Must not import torch."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,9 @@ class Score:
     """One number with all that is needed to say what it means.
 
     `interval` is at 95 %; `n` counts items; `seeds` are those of fine-tuning for a pretrained model, of the
-    initialisation for a random one; `signature` names versions and hashes: equal signatures, comparable numbers.
+    initialisation for a random one; `signature` names versions and hashes: equal signatures, comparable numbers. `runs`
+    are the values of single runs, in the order of `seeds`, where there are several to one score; `failed` counts those
+    that are no better than knowing nothing: they stay in the value.
     """
 
     task: str
@@ -29,6 +31,16 @@ class Score:
     n: int
     seeds: tuple[int, ...]
     signature: str
+    runs: tuple[float, ...] = ()
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The values of the runs behind a score, and how many of them failed."""
+
+    values: tuple[float, ...] = ()
+    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,11 +68,18 @@ class Outcome:
         metric: str,
         n: int,
         estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]],
+        runs: Mapping[ModelName, Runs] | None = None,
     ) -> None:
-        """Add a task's scores, by model (estimate, seeds, signature), and their comparison if both are there."""
+        """Add a task's scores, by model (estimate, seeds, signature), and their comparison if both are there.
+
+        `runs` are what a score is the mean of, where that is several runs.
+        """
         for model, (estimate, seeds, signature) in estimates.items():
             interval = (estimate.low, estimate.high)
-            self.scores.append(Score(task, metric, model, estimate.value, interval, n, seeds, signature))
+            behind = (runs or {}).get(model, Runs())
+            self.scores.append(
+                Score(task, metric, model, estimate.value, interval, n, seeds, signature, behind.values, behind.failed)
+            )
         if len(estimates) == 2:
             pretrained, random = estimates["pretrained"][0], estimates["random"][0]
             difference = pretrained.value - random.value

@@ -8,8 +8,10 @@ from tokenizers import Tokenizer
 
 from conf.errors import InputError
 from pipeline.tokenizer import tokenizer_hash
+from pretrain.evaluation.encoder_folder import with_pooler
 from pretrain.evaluation.runs import hash_of
 from pretrain.evaluation.scores import ModelName
+from pretrain.models.encoder import Encoder
 from pretrain.models.load import LoadedModel, load_masked_language_model, random_like
 from pretrain.models.masked_lm import MaskedLanguageModel
 
@@ -36,6 +38,17 @@ class ModelChoice:
         if self.initialisation is None:
             return loaded.model, loaded.tokenizer
         return random_like(loaded, self.initialisation), loaded.tokenizer
+
+    def load_encoder(self) -> tuple[Encoder, Tokenizer]:
+        """The encoder, with the pooler that the checkpoint has for classifiers, and its tokenizer."""
+        model, tokenizer = self.load()
+        if self.initialisation is None:
+            return _encoder(self.checkpoint), tokenizer
+        return model.encoder, tokenizer
+
+    def origin(self) -> LoadedModel[MaskedLanguageModel]:
+        """The checkpoint that gives the shape and the tokenizer."""
+        return _loaded(self.checkpoint)
 
 
 @dataclass(frozen=True)
@@ -87,3 +100,8 @@ def read_subject(checkpoint: str, seeds: list[int], initialisations: list[int]) 
 @functools.lru_cache(maxsize=1)
 def _loaded(checkpoint: str) -> LoadedModel[MaskedLanguageModel]:
     return load_masked_language_model(checkpoint)
+
+
+@functools.lru_cache(maxsize=1)
+def _encoder(checkpoint: str) -> Encoder:
+    return with_pooler(_loaded(checkpoint).model.encoder, Path(checkpoint))

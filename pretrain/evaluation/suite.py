@@ -11,7 +11,7 @@ from conf.errors import InputError
 from pretrain.evaluation.runs import run_all
 from pretrain.evaluation.scores import Outcome, write_items, write_scores
 from pretrain.evaluation.subject import Subject
-from pretrain.evaluation.tasks.base import PreparedTask, Task
+from pretrain.evaluation.tasks.base import PreparedTask, Task, TaskMissing
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +43,24 @@ def evaluate_tasks(
         workers: processes, one thread each; None for one per core.
 
     Raises:
-        InputError: a task that cannot be prepared, or nothing is left to run.
+        InputError: a task that cannot be prepared (one whose data are not there is left out), or nothing is left.
     """
     prepared: list[PreparedTask] = []
+    missing: dict[str, str] = {}
     for name, task in tasks.items():
-        ready = task.prepare(subject, directory)
+        try:
+            ready = task.prepare(subject, directory)
+        except TaskMissing as error:
+            missing[name] = str(error)
+            continue
         if ready is None:
             logger.warning("task '%s' is left out: it needs tasks=DIR, the output of job=corpus_tasks", name)
         else:
             prepared.append(ready)
+    if len(tasks) == len(missing) == 1:
+        raise InputError(*missing.values())
+    for name, sentence in missing.items():
+        logger.warning("task '%s' is left out: %s", name, sentence)
     if not prepared:
         raise InputError("no task is left to run: give tasks=DIR, or a suite with tasks that need no data")
     jobs = [job for ready in prepared for job in ready.jobs]

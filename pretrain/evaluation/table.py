@@ -28,27 +28,28 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
     if console is None and not out.is_terminal:
         out = Console(width=PLAIN_WIDTH)
     scores = [score for outcome in outcomes for score in outcome.scores]
-    comparisons = {row.task: row for outcome in outcomes for row in outcome.comparisons}
+    comparisons = {(row.task, row.metric): row for outcome in outcomes for row in outcome.comparisons}
     table = Table(title=f"Scores of {source}", title_justify="left")
     table.add_column("task")
+    table.add_column("metric")
     table.add_column("n", justify="right")
     table.add_column("pretrained", justify="right")
     if comparisons:
         table.add_column("random weights", justify="right")
         table.add_column("pretraining")
-    by_task: dict[str, dict[str, Score]] = {}
+    rows: dict[tuple[str, str], dict[str, Score]] = {}
     for score in scores:
-        by_task.setdefault(score.task, {})[score.model] = score
-    for task, models in by_task.items():
+        rows.setdefault((score.task, score.metric), {})[score.model] = score
+    for (task, metric), models in rows.items():
         pretrained = models["pretrained"]
-        cells = [task, str(pretrained.n), shown(pretrained)]
-        comparison = comparisons.get(task)
+        cells = [task, metric, str(pretrained.n), shown(pretrained)]
+        comparison = comparisons.get((task, metric))
         if comparison is not None:
             cells += [shown(models["random"]), comparison.verdict]
         table.add_row(*cells, style=STYLES[comparison.verdict] if comparison else "")
     out.print(table)
     if comparisons:
-        out.print("Shares of items that are right, with 95 % intervals, each row by itself.", highlight=False)
+        out.print("With 95 % intervals, each row by itself.", highlight=False)
     for sentence in verdict_sentences(list(comparisons.values())):
         out.print(sentence, highlight=False)
     for outcome in outcomes:

@@ -56,14 +56,14 @@ class SequenceClassifier(nn.Module):
     The encoder is copied: fine-tuning several tasks or seeds from one checkpoint leaves it as it was. The part
     between follows the published models: BERT's pooler (dense, tanh) in the post-norm form, ModernBERT's head (dense,
     GELU, LayerNorm) in the pre-norm one. A pooler that was pretrained is taken over as in BERT; all else of it, and
-    the classifier, starts fresh from torch's global generator.
-    Raises InputError for fewer than 2 labels or a dropout outside [0, 1).
+    the classifier, starts fresh from torch's global generator. One label is a score: regression, or one option of a
+    multiple choice. Raises InputError for fewer than 1 label or a dropout outside [0, 1).
     """
 
     def __init__(self, encoder: Encoder, num_labels: int, dropout: float = 0.1) -> None:
         super().__init__()
-        if num_labels < 2:
-            raise InputError(f"num_labels must be at least 2, but is {num_labels}")
+        if num_labels < 1:
+            raise InputError(f"num_labels must be at least 1, but is {num_labels}")
         if not 0.0 <= dropout < 1.0:
             raise InputError(f"dropout must be in [0, 1), but is {dropout}")
         config = encoder.config
@@ -96,7 +96,10 @@ class SequenceClassifier(nn.Module):
         token_type_ids: Tensor | None = None,
     ) -> Tensor:
         """int64 [T] each, and int64 `starts` [S], the first tokens -> logits [S, num_labels]."""
-        first = self.encoder(input_ids, position_ids, layout, token_type_ids, output_positions=starts)
-        pooled = self.dense(first)
+        return self.classify(self.encoder(input_ids, position_ids, layout, token_type_ids, output_positions=starts))
+
+    def classify(self, states: Tensor) -> Tensor:
+        """What stands for each sequence, [S, hidden] -> logits [S, num_labels]."""
+        pooled = self.dense(states)
         pooled = self.norm(F.gelu(pooled)) if self.modern else torch.tanh(pooled)
         return self.classifier(drop(pooled, self.dropout, self.training))

@@ -39,7 +39,7 @@ def parameter_groups(
     if not 0.0 < layer_decay <= 1.0:
         raise InputError(f"optimizer.layer_decay must be above 0 and at most 1, but is {layer_decay}.")
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    depths = _depths([name for name, _ in named]) if layer_decay < 1.0 else [0] * len(named)
+    depths = depths_below_head([name for name, _ in named]) if layer_decay < 1.0 else [0] * len(named)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for (name, parameter), depth in sorted(zip(named, depths, strict=True), key=lambda item: item[1]):
         decays = parameter.ndim >= 2
@@ -57,8 +57,11 @@ def parameter_groups(
     return [groups[key] for key in sorted(groups)]
 
 
-def _depths(names: list[str]) -> list[int]:
-    """How many steps below the head each parameter lies: 0 for the head, 1 for the last layer, most for embeddings."""
+def depths_below_head(names: list[str]) -> list[int]:
+    """How many steps below the head each parameter lies: 0 for the head, 1 for the last layer, most for embeddings.
+
+    Raises InputError for names of a model without `embeddings` and `layers`.
+    """
     layers = {name: (name[: found.start()], int(found[1])) for name in names if (found := _LAYER.search(name))}
     if not layers or not any(_EMBEDDINGS.search(name) for name in names):
         raise InputError(

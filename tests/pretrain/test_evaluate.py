@@ -85,7 +85,7 @@ def test_finetune_on_a_task_of_ones_own(checkpoint, tmp_path):  # noqa: F811
     code, out, err = run(
         "pretrain.finetune",
         "task=custom",
-        "task.path=mine",
+        "task.data=mine",
         "task.recipe.max_length=32",
         f"checkpoint={checkpoint}",
         "seeds=[1,2]",
@@ -110,8 +110,8 @@ def test_finetune_on_a_task_of_ones_own(checkpoint, tmp_path):  # noqa: F811
         (evaluate.main, ["workers=0"], "'workers' must be at least 1, but is 0"),
         (evaluate.main, ["suite=challenge", "suite.tasks.minimal_pairs=null"], "no task is left to run"),
         (evaluate.main, ["suite=challenge_zh"], "chinese pairs of task 'minimal_pairs_zh' as equal, good and bad"),
-        (finetune.main, [], "option 'task.path' must be given"),
-        (finetune.main, ["task.path={empty}"], "there is no task at '"),
+        (finetune.main, [], "option 'task.data' must be given"),
+        (finetune.main, ["task.data={empty}"], "there is no task at '"),
     ],
 )
 def test_bad_input_is_one_sentence_and_not_exit_code_0(

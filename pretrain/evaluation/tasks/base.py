@@ -4,9 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from conf.errors import InputError
 from pretrain.evaluation.runs import Job
 from pretrain.evaluation.scores import Outcome
 from pretrain.evaluation.subject import Subject
+
+
+class TaskMissing(InputError):
+    """A task's data are not there: the sentence says what was looked for and where it can be had. A suite goes on
+    without the task."""
 
 
 class PreparedTask(Protocol):
@@ -36,6 +42,9 @@ class Task(Protocol):
         Args:
             subject: what is evaluated.
             directory: where relative paths of tasks begin; None if the user gave none.
+
+        Raises:
+            TaskMissing: its data are not there.
 
         Returns:
             None if the task reads from `directory` and there is none: it is left out, which the caller says.

@@ -5,50 +5,41 @@ a row holds `text_a`, for pairs `text_b`, `label` (a number) and `group` (what r
 document; without it each row is its own group). A row that cannot be read is an error that names file and line.
 """
 
-import functools
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
-from conf.files import sha256_file
-from pretrain.evaluation.finetuning import Example
+from pretrain.evaluation.sources.files import DataFile
+from pretrain.evaluation.sources.rows import Split
+from pretrain.evaluation.tasks.definition import Item, Layout, TaskDefinition, TextItem
 
-SPLITS = ("train", "dev")
-
-
-@dataclass(frozen=True)
-class LabelledData:
-    """The rows of a task. `content_hash` is over the three files."""
-
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    train: tuple[Example, ...]
-    dev: tuple[Example, ...]
-    content_hash: str
+SPLITS: tuple[Split, ...] = ("train", "dev")
 
 
-def read_labelled_data(folder: Path) -> LabelledData:
-    """Read and check a task's folder.
+def folder_definition(folder: Path) -> TaskDefinition:
+    """What the folder's `task.json` describes.
 
     Raises:
-        InputError: a file is missing, `task.json` lacks a field, a row is not as described above, or a split is empty.
+        InputError: there is none, or it lacks a field.
     """
     description = _read_description(folder)
     labels = tuple(str(label) for label in description["labels"])
-    kind = description["kind"]
-    rows = {split: _read_split(folder / f"{split}.jsonl", kind, len(labels)) for split in SPLITS}
-    files = (folder / "task.json", *(folder / f"{split}.jsonl" for split in SPLITS))
-    content_hash = " ".join(sha256_file(path) for path in files)
-    return LabelledData(str(description["name"]), kind, labels, rows["train"], rows["dev"], content_hash)
 
+    def read(files: Sequence[DataFile], split: Split) -> Iterator[Item]:
+        del split
+        return iter(_read_split(files[0].path, description["kind"], len(labels)))
 
-@functools.lru_cache(maxsize=4)
-def read_labelled_data_once(folder: Path) -> LabelledData:
-    """As `read_labelled_data`, but each folder once in a process: for workers that run many seeds of one task."""
-    return read_labelled_data(folder)
+    return TaskDefinition(
+        name=str(description["name"]),
+        version=1,
+        kind="classification",
+        labels=labels,
+        metrics=("accuracy",),
+        layouts=(Layout("a folder of labelled rows", {split: (f"{split}.jsonl",) for split in SPLITS}, read),),
+        home="`python -m pipeline job=corpus_tasks output=DIR`, or rows of your own",
+    )
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -75,23 +66,21 @@ def _read_description(folder: Path) -> dict[str, Any]:
     return dict(description)
 
 
-def _read_split(path: Path, kind: str, num_labels: int) -> tuple[Example, ...]:
-    if not path.is_file():
-        raise InputError(f"the task's file '{path}' is missing: make the task again")
-    examples = []
+def _read_split(path: Path, kind: str, num_labels: int) -> list[TextItem]:
+    examples: list[TextItem] = []
     with path.open(encoding="utf-8") as handle:
         try:
             for number, line in enumerate(handle, start=1):
                 if line.strip():
-                    examples.append(_read_row(line, kind, num_labels, f"'{path}', line {number}"))
+                    examples.append(_read_row(line, kind, num_labels, f"'{path}', line {number}", len(examples)))
         except UnicodeDecodeError as error:
             raise InputError(f"'{path}' is not UTF-8 text: {error.reason} at byte {error.start}") from error
     if not examples:
         raise InputError(f"'{path}' has no row: give it at least one")
-    return tuple(examples)
+    return examples
 
 
-def _read_row(line: str, kind: str, num_labels: int, where: str) -> Example:
+def _read_row(line: str, kind: str, num_labels: int, where: str, index: int) -> TextItem:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -110,4 +99,4 @@ def _read_row(line: str, kind: str, num_labels: int, where: str) -> Example:
             f"{where}, field 'label', must be a whole number from 0 to {num_labels - 1} (task.json has {num_labels} "
             f"labels), but is {label!r}"
         )
-    return Example(row["text_a"], row.get("text_b"), label, str(row.get("group", where)))
+    return TextItem(str(index), row["text_a"], row.get("text_b"), label, str(row.get("group", where)))

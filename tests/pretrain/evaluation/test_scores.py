@@ -33,6 +33,8 @@ def test_scores_json_has_the_agreed_form(tmp_path, outcome):
         "n": 40,
         "seeds": [1, 2],
         "signature": "sa",
+        "runs": [],
+        "failed": 0,
     }
     assert [(row["task"], row["verdict"]) for row in record["comparisons"]] == [("a", "wins"), ("b", "undecided")]
     assert record["comparisons"][0]["difference"] == pytest.approx(0.4)

@@ -56,7 +56,7 @@ def test_modernberts_head_replaces_a_pooler(forms, build):
 
 
 def test_what_makes_no_sense_is_refused(model):
-    with pytest.raises(InputError, match="num_labels must be at least 2"):
-        SequenceClassifier(model.encoder, 1)
+    with pytest.raises(InputError, match="num_labels must be at least 1"):
+        SequenceClassifier(model.encoder, 0)
     with pytest.raises(InputError, match="dropout must be in"):
         SequenceClassifier(model.encoder, 2, dropout=1.0)

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from conf.errors import InputError
-from pretrain.evaluation.finetuning import Example
-from pretrain.evaluation.tasks.labelled_data import read_labelled_data
+from pretrain.evaluation.sources.files import TaskFiles
+from pretrain.evaluation.tasks.definition import TextItem
+from pretrain.evaluation.tasks.labelled_data import folder_definition
 
 from ..conftest import write_task
 
@@ -16,22 +17,19 @@ def folder(tmp_path):
     return write_task(tmp_path / "task", train=4, dev=2)
 
 
+def read(folder, split="dev"):
+    return folder_definition(folder).read(TaskFiles(folder, own=True), split)
+
+
 def test_reads_rows_in_order_with_their_groups(folder):
     rows = [{"text_a": "a dog", "label": 1, "group": "d1"}, {"text_a": "a cat", "label": 0, "text_b": None}]
     (folder / "dev.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
-    data = read_labelled_data(folder)
-    assert (data.name, data.kind, data.labels) == ("parity", "single", ("no", "yes"))
-    assert len(data.train) == 4
-    assert data.dev[0] == Example("a dog", None, 1, "d1")
-    assert data.dev[1].group.endswith("line 2")  # without a group, a row is its own
-
-
-def test_the_hash_follows_the_content(folder):
-    before = read_labelled_data(folder).content_hash
-    assert read_labelled_data(folder).content_hash == before
-    with (folder / "train.jsonl").open("a") as handle:
-        handle.write('{"text_a": "more", "label": 0}\n')
-    assert read_labelled_data(folder).content_hash != before
+    definition = folder_definition(folder)
+    assert (definition.name, definition.kind, definition.labels) == ("parity", "classification", ("no", "yes"))
+    assert len(read(folder, "train")) == 4
+    first, second = read(folder)
+    assert first == TextItem("0", "a dog", None, 1, "d1")
+    assert second.id == "1" and second.group.endswith("line 2")  # without a group, a row is its own
 
 
 @pytest.mark.parametrize(
@@ -51,7 +49,7 @@ def test_the_hash_follows_the_content(folder):
 def test_a_bad_row_names_file_line_and_field(folder, row, sentence):
     (folder / "dev.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError, match=sentence) as caught:
-        read_labelled_data(folder)
+        read(folder)
     assert "dev.jsonl" in str(caught.value)
 
 
@@ -59,31 +57,31 @@ def test_a_row_that_is_not_json_names_its_line(folder):
     with (folder / "train.jsonl").open("a") as handle:
         handle.write("{oops\n")
     with pytest.raises(InputError, match=r"train.jsonl', line 5 is not JSON"):
-        read_labelled_data(folder)
+        read(folder, "train")
 
 
 def test_a_pair_needs_its_second_text(tmp_path):
     folder = write_task(tmp_path / "task", kind="pair")
     (folder / "dev.jsonl").write_text('{"text_a": "x", "label": 0}\n')
     with pytest.raises(InputError, match="field 'text_b', must be a text, but is None"):
-        read_labelled_data(folder)
+        read(folder)
 
 
 def test_missing_and_empty_files(folder, tmp_path):
     (folder / "dev.jsonl").write_text("\n")
     with pytest.raises(InputError, match=r"dev.jsonl' has no row"):
-        read_labelled_data(folder)
+        read(folder)
     (folder / "dev.jsonl").unlink()
-    with pytest.raises(InputError, match=r"dev.jsonl' is missing"):
-        read_labelled_data(folder)
+    with pytest.raises(InputError, match=r"lacks its dev split: expected dev.jsonl"):
+        read(folder)
     with pytest.raises(InputError, match=r"expected task.json, train.jsonl and dev.jsonl"):
-        read_labelled_data(tmp_path / "nowhere")
+        folder_definition(tmp_path / "nowhere")
 
 
 def test_a_file_that_is_not_text(folder):
     (folder / "dev.jsonl").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="is not UTF-8 text"):
-        read_labelled_data(folder)
+        read(folder)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +96,13 @@ def test_a_bad_description_names_its_field(folder, field, value, sentence):
     path = folder / "task.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
     with pytest.raises(InputError, match=sentence):
-        read_labelled_data(folder)
+        folder_definition(folder)
 
 
 def test_a_description_that_lacks_a_field_or_is_not_json(folder):
     (folder / "task.json").write_text('{"name": "x", "kind": "single"}')
     with pytest.raises(InputError, match="lacks the field 'labels'"):
-        read_labelled_data(folder)
+        folder_definition(folder)
     (folder / "task.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):
-        read_labelled_data(folder)
+        folder_definition(folder)

@@ -1,0 +1,212 @@
+"""A fine-tuned task with its items encoded: the jobs, and the way from their results to scores."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pretrain.evaluation.finetuning.encoding import EncodedItems
+from pretrain.evaluation.finetuning.recipe import Recipe
+from pretrain.evaluation.finetuning_scores import RunScores, curve_interval, score_runs
+from pretrain.evaluation.learning_curve import area_weights
+from pretrain.evaluation.metrics import METRIC_VERSION, majority_share
+from pretrain.evaluation.runs import hash_of
+from pretrain.evaluation.scores import ModelName, Outcome, Runs, short, signature
+from pretrain.evaluation.statistics import Estimate
+from pretrain.evaluation.subject import ModelChoice, Subject
+from pretrain.evaluation.tasks.definition import Kind
+from pretrain.evaluation.tasks.finetuning_job import (
+    FINETUNING_VERSION,
+    EvaluatedSet,
+    FinetuningJob,
+    outputs_of_runs,
+)
+from pretrain.evaluation.tasks.task_items import LabelledItem
+
+AREA = "area"
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A training set of a curve: its label ("" where there is only one), its items, and how many are drawn of them."""
+
+    label: str
+    data: EncodedItems
+    content: str
+    size: int | None
+
+    @property
+    def count(self) -> int:
+        """Items that a run learns from."""
+        return len(self.data) if self.size is None else self.size
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSet:
+    """A set that runs predict: with its items and their groups where a score is made of it."""
+
+    judged: EvaluatedSet
+    items: tuple[LabelledItem, ...]
+    groups: list[str]
+    version: str
+    scored: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedFinetuned:
+    """The items with the models, seeds and sizes to run."""
+
+    name: str
+    subject: Subject
+    recipe: Recipe
+    kind: Kind
+    num_labels: int
+    points: list[Point]
+    sets: list[ScoredSet]
+    notes: list[str]
+    save_to: str | None = None
+
+    @property
+    def jobs(self) -> list[FinetuningJob]:
+        """For each size the pretrained model with each seed, then each initialisation with the seed of its number."""
+        jobs = []
+        for point in self.points:
+            for model, seed in self._runs():
+                run = f"{model.model_name}-{seed}"
+                name = "/".join(filter(None, (self.name, point.label, run)))
+                jobs.append(
+                    FinetuningJob(
+                        name=name,
+                        model=model,
+                        seed=seed,
+                        kind=self.kind,
+                        num_labels=self.num_labels,
+                        train=point.data,
+                        train_content=point.content,
+                        size=point.size,
+                        sets=tuple(one.judged for one in self.sets),
+                        recipe=self.recipe,
+                        save_to=None if self.save_to is None else str(Path(self.save_to) / name),
+                    )
+                )
+        return jobs
+
+    def collect(self, results: Sequence[dict[str, Any]]) -> Outcome:
+        """The metrics of every set, with several sizes one score a size and the area under the curve.
+
+        Failed runs are counted and stay in the mean.
+        """
+        outcome = Outcome(notes=[f"{self.name}: {note}" for note in self.notes])
+        if self.recipe.patience is not None and self.sets[0].scored:
+            outcome.notes.append(
+                f"{self.name}: the best epoch was chosen by the items that the score is of, which flatters it"
+            )
+        runs = len(self._runs())
+        by_point = [list(results[at : at + runs]) for at in range(0, len(results), runs)]
+        for one in self.sets:
+            if not one.scored:
+                continue
+            outputs = [outputs_of_runs(found, one.judged.name) for found in by_point]
+            scores = [
+                {model: score_runs(one.judged, found[rows]) for model, rows, _, _ in self._models()}
+                for found in outputs
+            ]
+            self._note_failures(outcome, one, scores)
+            for point, found in zip(self.points, scores, strict=True):
+                self._add(outcome, one, [point], [found])
+            if len(self.points) > 1:
+                self._add(outcome, one, self.points, scores)
+            outcome.items += self._item_rows(one, outputs)
+        return outcome
+
+    def _runs(self) -> list[tuple[ModelChoice, int]]:
+        runs = [(self.subject.pretrained(), seed) for seed in self.subject.seeds]
+        return runs + [(self.subject.random(seed), seed) for seed in self.subject.initialisations]
+
+    def _models(self) -> list[tuple[ModelName, slice, tuple[int, ...], str]]:
+        """Each model with the rows of its runs among all, their seeds, and its fingerprint."""
+        subject, seeds = self.subject, len(self.subject.seeds)
+        models: list[tuple[ModelName, slice, tuple[int, ...], str]] = [
+            ("pretrained", slice(0, seeds), subject.seeds, subject.fingerprint)
+        ]
+        if subject.initialisations:
+            models.append(("random", slice(seeds, None), subject.initialisations, subject.shape_fingerprint))
+        return models
+
+    def _add(
+        self,
+        outcome: Outcome,
+        one: ScoredSet,
+        points: Sequence[Point],
+        scores: Sequence[dict[ModelName, RunScores]],
+    ) -> None:
+        """The scores of one size, or with several sizes the areas under their curves."""
+        counts = [point.count for point in points]
+        curve = len(points) > 1
+        weights = area_weights(counts) if curve else np.ones(1)
+        name = "/".join(filter(None, (one.judged.name, AREA if curve else points[0].label)))
+        for metric in one.judged.metrics:
+            estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
+            behind: dict[ModelName, Runs] = {}
+            for model, _, seeds, fingerprint in self._models():
+                found = [size[model] for size in scores]
+                predictions = np.stack([size.predictions for size in found], axis=1)
+                estimate = curve_interval(one.judged, metric, predictions, weights, one.groups)
+                estimates[model] = (estimate, seeds, self._signature(one, points, metric, seeds, fingerprint))
+                values = weights @ np.array([size.values[metric] for size in found])
+                behind[model] = Runs(tuple(values.tolist()), sum(size.failed for size in found))
+            outcome.add(name, metric, len(one.items), estimates, behind)
+
+    def _note_failures(self, outcome: Outcome, one: ScoredSet, scores: Sequence[dict[ModelName, RunScores]]) -> None:
+        least = "the mean score"
+        if one.judged.kind != "regression":
+            least = f"the most frequent label ({majority_share(one.judged.items.labels):.1%})"
+        for point, models in zip(self.points, scores, strict=True):
+            for model, found in models.items():
+                if found.failed:
+                    outcome.notes.append(
+                        f"{'/'.join(filter(None, (one.judged.name, point.label)))}: {found.failed} of "
+                        f"{len(found.predictions)} runs of the {model} model are no better than always giving {least}; "
+                        "they stay in the mean"
+                    )
+
+    def _signature(
+        self, one: ScoredSet, points: Sequence[Point], metric: str, seeds: tuple[int, ...], fingerprint: str
+    ) -> str:
+        trained = [[point.content, len(point.data), point.size] for point in points]
+        return signature(
+            task=f"{one.version}.{FINETUNING_VERSION}",
+            items=short(hash_of([one.judged.content, trained])),
+            rows=f"{','.join(str(point.count) for point in points)}+{len(one.items)}",
+            metric=f"{metric}.{METRIC_VERSION}",
+            recipe=short(hash_of(asdict(self.recipe))),
+            interval="t(seeds+groups)",
+            model=short(fingerprint),
+            seeds=",".join(map(str, seeds)),
+        )
+
+    def _item_rows(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[dict[str, Any]]:
+        """A row an item: what each run predicted and, where there are labels, how likely it found the right one."""
+        names, flat = [], []
+        for point, found in zip(self.points, outputs, strict=True):
+            for (model, seed), run in zip(self._runs(), found, strict=True):
+                names.append("/".join(filter(None, (point.label, f"{model.model_name}-{seed}"))))
+                flat.append(run)
+        whole = self.kind != "regression"
+        predictions = [one.judged.predictions(run) for run in flat]
+        shares = [one.judged.label_probabilities(run) for run in flat] if whole else []
+        rows = []
+        for index, item in enumerate(one.items):
+            row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": item.label}
+            row["facts"] = dict(item.facts)
+            row["predictions"] = {
+                name: int(run[index]) if whole else float(run[index])
+                for name, run in zip(names, predictions, strict=True)
+            }
+            if whole:
+                row["label_probabilities"] = {name: float(run[index]) for name, run in zip(names, shares, strict=True)}
+            rows.append(row)
+        return rows
