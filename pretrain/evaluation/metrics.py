@@ -53,6 +53,29 @@ def pair_correct(good: ArrayLike, bad: ArrayLike, tolerance: float = 0.0) -> NDA
     return np.where(np.abs(difference) <= tolerance, 0.5, (difference > 0).astype(np.float64))
 
 
+def choice_correct(scores: Sequence[Sequence[float]], labels: Sequence[int]) -> NDArray[np.float64]:
+    """For each item 1 where its right option scores highest, 1/k where k options do and it is one of them, else 0.
+
+    As with pairs, a scorer that sees no difference gets what chance would.
+
+    Args:
+        scores: one number an option, of items with any numbers of options; an item without scores counts as wrong.
+        labels: numbers of the right options.
+
+    Raises:
+        ValueError: not as many labels as items, or a score is not a number.
+    """
+    if len(scores) != len(labels):
+        raise ValueError(f"there are scores of {len(scores)} items, but {len(labels)} labels")
+    found = np.zeros(len(labels))
+    for index, (options, label) in enumerate(zip(scores, labels, strict=True)):
+        if any(value != value for value in options):
+            raise ValueError(f"item {index} has a score that is not a number: {list(options)}")
+        if options and options[label] == max(options):
+            found[index] = 1.0 / list(options).count(max(options))
+    return found
+
+
 def majority_share(labels: ArrayLike) -> float:
     """Accuracy of always giving the most frequent label: what a model must beat to have learned anything."""
     _, counts = np.unique(np.asarray(labels), return_counts=True)

@@ -12,7 +12,8 @@ from pretrain.evaluation.encoder_folder import with_pooler
 from pretrain.evaluation.runs import hash_of
 from pretrain.evaluation.scores import ModelName
 from pretrain.models.encoder import Encoder
-from pretrain.models.load import LoadedModel, load_masked_language_model, random_like
+from pretrain.models.language_model import LanguageModel
+from pretrain.models.load import LoadedModel, load_model, random_like, require_masked_language_model
 from pretrain.models.masked_lm import MaskedLanguageModel
 
 
@@ -33,7 +34,11 @@ class ModelChoice:
         return "pretrained" if self.initialisation is None else "random"
 
     def load(self) -> tuple[MaskedLanguageModel, Tokenizer]:
-        """The model and its tokenizer; files are read once in a process."""
+        """The encoder with its head, and its tokenizer; files are read once in a process.
+
+        Raises:
+            InputError: the checkpoint is an encoder-decoder.
+        """
         loaded = _loaded(self.checkpoint)
         if self.initialisation is None:
             return loaded.model, loaded.tokenizer
@@ -49,6 +54,13 @@ class ModelChoice:
     def origin(self) -> LoadedModel[MaskedLanguageModel]:
         """The checkpoint that gives the shape and the tokenizer."""
         return _loaded(self.checkpoint)
+
+    def load_any(self) -> tuple[LanguageModel, Tokenizer]:
+        """As `load`, for tasks that score encoders and encoder-decoders alike."""
+        loaded = _any_loaded(self.checkpoint)
+        if self.initialisation is None:
+            return loaded.model, loaded.tokenizer
+        return random_like(loaded, self.initialisation), loaded.tokenizer
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ def read_subject(checkpoint: str, seeds: list[int], initialisations: list[int]) 
     """Load a checkpoint once, to refuse what cannot be evaluated before any work, and fingerprint it.
 
     Raises:
-        InputError: no checkpoint there, no seed, or a seed twice.
+        InputError: no checkpoint there, a causal model, no seed, or a seed twice.
     """
     for name, values in (("seeds", seeds), ("initialisations", initialisations)):
         if len(set(values)) != len(values):
@@ -84,7 +96,9 @@ def read_subject(checkpoint: str, seeds: list[int], initialisations: list[int]) 
         raise InputError("'seeds' must name at least one seed, but is empty")
     if len(initialisations) == 1:
         raise InputError("'initialisations' must be empty or name at least two seeds: one has no interval")
-    loaded = _loaded(str(Path(checkpoint).resolve()))
+    loaded = _any_loaded(str(Path(checkpoint).resolve()))
+    if isinstance(loaded.model, MaskedLanguageModel):
+        require_masked_language_model(loaded, checkpoint)
     tokenizer = tokenizer_hash(loaded.tokenizer_path)
     shape = {"model": asdict(loaded.model.config), "vocab_size": loaded.model.vocab_size, "tokenizer": tokenizer}
     return Subject(
@@ -97,11 +111,15 @@ def read_subject(checkpoint: str, seeds: list[int], initialisations: list[int]) 
     )
 
 
-@functools.lru_cache(maxsize=1)
 def _loaded(checkpoint: str) -> LoadedModel[MaskedLanguageModel]:
-    return load_masked_language_model(checkpoint)
+    return require_masked_language_model(_any_loaded(checkpoint), checkpoint)
 
 
 @functools.lru_cache(maxsize=1)
 def _encoder(checkpoint: str) -> Encoder:
     return with_pooler(_loaded(checkpoint).model.encoder, Path(checkpoint))
+
+
+@functools.lru_cache(maxsize=1)
+def _any_loaded(checkpoint: str) -> LoadedModel[LanguageModel]:
+    return load_model(checkpoint)

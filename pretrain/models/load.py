@@ -16,9 +16,9 @@ from tokenizers import Tokenizer
 from conf.errors import InputError
 from conf.files import sha256_file
 from pipeline.tokenizer import load_tokenizer
-from pretrain.models.config import config_from_fields
+from pretrain.models.config import EncoderConfig, config_from_fields
 from pretrain.models.huggingface import CONFIG, TOKENIZER, import_folder
-from pretrain.models.language_model import LanguageModel
+from pretrain.models.language_model import LanguageModel, make_model
 from pretrain.models.masked_lm import MaskedLanguageModel
 from pretrain.models.weights import SAFETENSORS as WEIGHTS
 from pretrain.models.weights import fingerprint_weights, model_from_state, read_safetensors
@@ -68,7 +68,13 @@ def load_model(path: str | Path) -> LoadedModel[LanguageModel]:
 def load_masked_language_model(path: str | Path) -> LoadedModel[MaskedLanguageModel]:
     """`load_model`, which raises InputError for another kind of model too, one whose tokens see none after them among
     them: with a token masked it says nothing of it."""
-    loaded = load_model(path)
+    return require_masked_language_model(load_model(path), path)
+
+
+def require_masked_language_model(
+    loaded: LoadedModel[LanguageModel], path: str | Path
+) -> LoadedModel[MaskedLanguageModel]:
+    """`loaded`, which raises InputError as `load_masked_language_model` does; `path` is where it lay."""
     if not isinstance(loaded.model, MaskedLanguageModel):
         raise InputError(f"'{path}' holds an encoder-decoder, but a masked language model is needed here")
     if loaded.model.config.causal:
@@ -79,7 +85,7 @@ def load_masked_language_model(path: str | Path) -> LoadedModel[MaskedLanguageMo
     return cast(LoadedModel[MaskedLanguageModel], loaded)
 
 
-def random_like(loaded: LoadedModel[MaskedLanguageModel], seed: int) -> MaskedLanguageModel:
+def random_like(loaded: LoadedModel[M], seed: int) -> M:
     """A model of the same shape with freshly initialised weights, in evaluation mode: what training is compared with.
 
     A pure function of shape and seed; torch's global generator is left as it was.
@@ -87,7 +93,8 @@ def random_like(loaded: LoadedModel[MaskedLanguageModel], seed: int) -> MaskedLa
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         config = loaded.model.config
-        return MaskedLanguageModel(config, loaded.model.vocab_size, sentence_head=config.pooler).eval()
+        pooler = isinstance(config, EncoderConfig) and config.pooler
+        return cast(M, make_model(config, loaded.model.vocab_size, sentence_head=pooler).eval())
 
 
 def _latest(run_directory: Path) -> Path:

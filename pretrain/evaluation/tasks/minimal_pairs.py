@@ -1,7 +1,7 @@
 """Zero-shot minimal pairs from templates: is the good sentence more likely to the model than the bad one?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,19 +15,27 @@ from pretrain.evaluation.challenge.english import ENGLISH
 from pretrain.evaluation.challenge.templates import Grammar
 from pretrain.evaluation.metrics import METRIC_VERSION, PAIR_ACCURACY, pair_correct
 from pretrain.evaluation.scores import ModelName, Outcome, short, signature
-from pretrain.evaluation.scoring import Normalisation, Variant, pseudo_log_likelihoods, tokenize
+from pretrain.evaluation.scoring import (
+    SCORING_VERSION,
+    DecoderScoring,
+    Normalisation,
+    Scoring,
+    Variant,
+    score_texts,
+    tokenize,
+)
 from pretrain.evaluation.statistics import RESAMPLES, Estimate, cluster_bootstrap
 from pretrain.evaluation.subject import ModelChoice, Subject
 
 GRAMMARS: Mapping[str, Grammar] = {"english": ENGLISH, "chinese": CHINESE}
-SCORING_VERSION = 1
 
 
 @dataclass(frozen=True)
 class MinimalPairs:
     """The configured task.
 
-    `phenomena` null means all of the grammar. `variant` and `normalisation` are those of the pseudo-log-likelihood.
+    `phenomena` null means all of the grammar. `variant` is that of the pseudo-log-likelihood, for encoders; `decoder`
+    says how encoder-decoders are asked (`scoring_decoder`).
     """
 
     name: str = "minimal_pairs"
@@ -37,6 +45,12 @@ class MinimalPairs:
     phenomena: list[str] | None = None
     variant: Variant = "within_word"
     normalisation: Normalisation = "none"
+    decoder: DecoderScoring = field(default_factory=DecoderScoring)
+
+    @property
+    def scoring(self) -> Scoring:
+        """How a sentence becomes a number."""
+        return Scoring("whole", self.variant, self.normalisation, decoder=self.decoder)
 
     def prepare(self, subject: Subject, directory: Path | None) -> "PreparedMinimalPairs":
         """Build the items and check that the model can hold each.
@@ -47,7 +61,7 @@ class MinimalPairs:
         """
         grammar = GRAMMARS[self.grammar]
         items = build(grammar, self.pairs_per_phenomenon, self.seed, self.phenomena)
-        model, tokenizer = subject.pretrained().load()
+        model, tokenizer = subject.pretrained().load_any()
         texts = [text for item in items for text in (item.good, item.bad)]
         tokenized = tokenize(tokenizer, texts, model.config.max_positions)
         alike = sum(good.ids == bad.ids for good, bad in zip(tokenized[::2], tokenized[1::2], strict=True))
@@ -56,7 +70,10 @@ class MinimalPairs:
                 f"the checkpoint's tokenizer reads {alike} of {len(items)} {grammar.language} pairs of task "
                 f"'{self.name}' as equal, good and bad: take a checkpoint of that language, or another grammar"
             )
-        return PreparedMinimalPairs(self, subject, f"{grammar.language}.{grammar.version}", tuple(items), alike)
+        scored_as = self.scoring.name_for(model, "whole")
+        return PreparedMinimalPairs(
+            self, subject, f"{grammar.language}.{grammar.version}", tuple(items), scored_as, alike
+        )
 
 
 @dataclass(frozen=True)
@@ -66,8 +83,7 @@ class ScoringJob:
     task: str
     model: ModelChoice
     items: tuple[MinimalPair, ...]
-    variant: Variant
-    normalisation: Normalisation
+    scoring: Scoring
 
     @property
     def name(self) -> str:
@@ -87,26 +103,29 @@ class ScoringJob:
             "model": self.model.fingerprint,
             "initialisation": self.model.initialisation,
             "items": items_hash(self.items),
-            "variant": self.variant,
-            "normalisation": self.normalisation,
+            "scoring": asdict(self.scoring),
         }
 
     def execute(self) -> dict[str, Any]:
-        """`{"good": [...], "bad": [...]}`, pseudo-log-likelihoods in the order of the items."""
-        model, tokenizer = self.model.load()
+        """`{"good": [...], "bad": [...]}`, scores in the order of the items."""
+        model, tokenizer = self.model.load_any()
         texts = [item.good for item in self.items] + [item.bad for item in self.items]
-        scores = pseudo_log_likelihoods(model, tokenizer, texts, self.variant, self.normalisation).tolist()
+        scores = score_texts(model, tokenizer, texts, self.scoring).tolist()
         return {"good": scores[: len(self.items)], "bad": scores[len(self.items) :]}
 
 
 @dataclass(frozen=True)
 class PreparedMinimalPairs:
-    """The items with the models to score them. `alike` of them are equal, good and bad, to the tokenizer."""
+    """The items with the models to score them, and the score's name.
+
+    `alike` of the items are equal, good and bad, to the tokenizer.
+    """
 
     task: MinimalPairs
     subject: Subject
     version: str
     items: tuple[MinimalPair, ...]
+    scored_as: str
     alike: int
 
     @property
@@ -119,7 +138,7 @@ class PreparedMinimalPairs:
         """The pretrained model first, then each initialisation."""
         subject, task = self.subject, self.task
         models = [subject.pretrained(), *(subject.random(seed) for seed in subject.initialisations)]
-        return [ScoringJob(task.name, model, self.items, task.variant, task.normalisation) for model in models]
+        return [ScoringJob(task.name, model, self.items, task.scoring) for model in models]
 
     def collect(self, results: Sequence[dict[str, Any]]) -> Outcome:
         """Accuracy per phenomenon and overall. Intervals resample templates, and initialisations besides."""
@@ -160,7 +179,7 @@ class PreparedMinimalPairs:
             task=f"minimal_pairs.{self.version}",
             items=short(items_hash(items)),
             metric=f"{PAIR_ACCURACY}.{METRIC_VERSION}",
-            score=f"pll.{SCORING_VERSION}.{self.task.variant}.{self.task.normalisation}",
+            score=f"{self.scored_as}.{SCORING_VERSION}",
             interval=f"cluster_bootstrap({clusters}).{RESAMPLES}",
             model=short(fingerprint),
             seeds=",".join(map(str, seeds)) or "none",

@@ -9,9 +9,10 @@ import torch
 from pipeline.tokenizer import load_tokenizer, save_tokenizer, train_wordpiece
 from pretrain.evaluation.challenge.builder import build
 from pretrain.evaluation.challenge.english import ENGLISH
-from pretrain.models.config import EncoderConfig
+from pretrain.models.config import EncoderConfig, Seq2SeqConfig
 from pretrain.models.huggingface import export_folder
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.seq2seq import Seq2SeqModel
 
 BERT = {"norm": "post", "positions": "learned", "activation": "gelu", "biases": True, "token_types": 2}
 
@@ -92,4 +93,20 @@ def tasks_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tasks")
     write_task(folder / "word_order", name="word_order")
     write_task(folder / "adjacent_passages", name="adjacent_passages", kind="pair")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pairs_model(tokenizer):
+    """An encoder-decoder that transformers' BART can hold, with a wide initialisation."""
+    torch.manual_seed(0)
+    config = Seq2SeqConfig(32, 2, 2, 2, 64, max_positions=64, initializer_range=0.3)
+    return Seq2SeqModel(config, tokenizer.get_vocab_size()).eval()
+
+
+@pytest.fixture(scope="session")
+def pairs_checkpoint(tmp_path_factory, pairs_model, tokenizer_folder):
+    """A Hugging Face folder with that model."""
+    folder = tmp_path_factory.mktemp("pairs") / "model"
+    export_folder(pairs_model, tokenizer_folder / "tokenizer.json", folder)
     return folder

@@ -7,9 +7,6 @@ import torch
 
 from conf.errors import InputError
 from pretrain.evaluation.subject import read_subject
-from pretrain.models.config import Seq2SeqConfig
-from pretrain.models.huggingface import export_folder
-from pretrain.models.load import load_model
 from pretrain.models.seq2seq import Seq2SeqModel
 from tests.pretrain.test_export import CONFIG, write_run
 
@@ -46,12 +43,18 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         read_subject(str(tmp_path), [1], [])
 
 
-def test_an_encoder_decoder_is_refused(checkpoint, tmp_path):
-    torch.manual_seed(0)
-    model = Seq2SeqModel(Seq2SeqConfig(16, 1, 1, 2, 16, max_positions=64), load_model(checkpoint).model.vocab_size)
-    export_folder(model, load_model(checkpoint).tokenizer_path, tmp_path / "pairs")
-    with pytest.raises(InputError, match="holds an encoder-decoder, but a masked language model is needed here"):
-        read_subject(str(tmp_path / "pairs"), [1], [])
+def test_an_encoder_decoder_is_a_subject_but_no_encoder(pairs_checkpoint):
+    subject = read_subject(str(pairs_checkpoint), [1], [1, 2])
+    pretrained, _ = subject.pretrained().load_any()
+    first, _ = subject.random(1).load_any()
+    again, _ = subject.random(1).load_any()
+    assert type(pretrained) is type(first) is Seq2SeqModel and first.config == pretrained.config
+    weight = "encoder.embeddings.token.weight"
+    assert torch.equal(first.state_dict()[weight], again.state_dict()[weight])
+    assert not torch.equal(first.state_dict()[weight], pretrained.state_dict()[weight])
+    for choice in (subject.pretrained(), subject.random(1)):
+        with pytest.raises(InputError, match="holds an encoder-decoder, but a masked language model is needed here"):
+            choice.load()
 
 
 def test_a_causal_model_is_refused(tmp_path):

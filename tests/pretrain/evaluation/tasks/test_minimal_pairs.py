@@ -7,6 +7,7 @@ from conf.errors import InputError
 from pipeline.tokenizer import save_tokenizer, train_wordpiece
 from pretrain.evaluation.challenge.builder import build
 from pretrain.evaluation.challenge.chinese import CHINESE
+from pretrain.evaluation.scoring import DecoderScoring
 from pretrain.evaluation.subject import read_subject
 from pretrain.evaluation.tasks.minimal_pairs import MinimalPairs
 from pretrain.models.huggingface import export_folder
@@ -54,7 +55,12 @@ def test_scores_by_hand_from_given_results(subject):
     overall = outcome.scores[-1]
     assert overall.seeds == (1, 2) and overall.n == 40
     assert overall.interval[0] <= 0.0 and overall.interval[1] >= 0.5  # the two initialisations differ that much
-    for part in ("task=minimal_pairs.english.2", "metric=pair_accuracy.1", "score=pll.1.within_word.none", "seeds=1,2"):
+    for part in (
+        "task=minimal_pairs.english.2",
+        "metric=pair_accuracy.1",
+        "score=pll.within_word.whole.none.1",
+        "seeds=1,2",
+    ):
         assert part in overall.signature
 
 
@@ -126,3 +132,16 @@ def test_a_few_pairs_that_the_tokenizer_cannot_tell_apart_are_counted(tmp_path, 
     count = len(prepared.items)
     (note,) = prepared.collect([{"good": [0.0] * count, "bad": [0.0] * count}]).notes
     assert "2 of 40 pairs are the same tokens" in note
+
+
+def test_an_encoder_decoder_is_scored_by_its_decoder(pairs_checkpoint):
+    prepared = TASK.prepare(read_subject(str(pairs_checkpoint), [1], []), None)
+    (result,) = [job.execute() for job in prepared.jobs]
+    assert np.isfinite(result["good"]).all() and (np.array(result["good"]) < 0).all()
+    assert "|score=likelihood.masked.previous.whole.none.1|" in prepared.collect([result]).scores[0].signature
+    removed = MinimalPairs(
+        pairs_per_phenomenon=20, phenomena=["a_an", "inversion"], decoder=DecoderScoring(source="removed")
+    )
+    other = removed.prepare(prepared.subject, None).jobs[0]
+    assert other.execute()["good"] != result["good"]
+    assert other.identity() != prepared.jobs[0].identity()
