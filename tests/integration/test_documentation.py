@@ -88,6 +88,7 @@ SMALLER: list[tuple[str, list[str]]] = [
         r"benchmarks\.seq2seq_step",
         ["--runs", "1", "--steps", "1", "--file", "data/few.jsonl", "--shape", "tiny", "--vocab-size", "512"],
     ),
+    (r"benchmarks\.finetune", ["--data", "data/sets", "--tasks", "rte"]),
     (r"benchmarks\.mlm_step", ["--runs", "1", "--steps", "1", "--file", "data/few.jsonl", "--shapes", "tiny"]),
 ]
 
@@ -131,6 +132,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sentences = "".join(pair_of(number)[side] + "\n" for number in range(300))
         (folder / "data" / f"train.{language}.gz").write_bytes(gzip.compress(sentences.encode()))
         (folder / "data" / f"test.{language}").write_text(sentences[:200])
+    (folder / "data" / "sets" / "RTE").mkdir(parents=True)
+    rows = [f"{n}\tThe key is {n} old.\tA key.\t{'not_' * (n % 2)}entailment" for n in range(8)]
+    for split in ("train", "dev"):
+        table = "\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n"
+        (folder / "data" / "sets" / "RTE" / f"{split}.tsv").write_text(table)
     (folder / "README.md").write_bytes((REPOSITORY / "README.md").read_bytes())
     return folder
 

@@ -99,6 +99,28 @@ def test_finetune_on_a_task_of_ones_own(checkpoint, tmp_path):  # noqa: F811
     assert (score["task"], score["model"], score["seeds"], score["n"]) == ("mine", "pretrained", [1, 2], 48)
 
 
+@pytest.mark.full
+def test_a_sweep_says_what_was_tried_and_what_was_best(checkpoint, tmp_path):  # noqa: F811
+    write_task(tmp_path / "mine", name="mine", train=32)
+    code, out, err = run(
+        "pretrain.finetune",
+        "--multirun",
+        "task=custom",
+        f"task.data={tmp_path / 'mine'}",
+        "task.recipe.max_length=32",
+        "task.recipe.epochs=1,2",
+        f"checkpoint={checkpoint}",
+        "seeds=[1]",
+        "workers=1",
+        f"output={tmp_path / 'out'}",
+        cwd=tmp_path,
+    )
+    assert code == 0, err
+    sweep = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert sweep["space"] == {"task.recipe.epochs": ["1", "2"]}
+    assert len(sweep["jobs"]) == 2 and "mine: best accuracy" in out
+
+
 @pytest.mark.parametrize(
     ("main", "arguments", "sentence"),
     [

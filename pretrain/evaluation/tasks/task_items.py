@@ -7,11 +7,9 @@ from conf.errors import InputError
 from pretrain.evaluation.sources.files import TaskFiles
 from pretrain.evaluation.sources.hub import HubData
 from pretrain.evaluation.sources.rows import Split
-from pretrain.evaluation.tasks.base import TaskMissing
 from pretrain.evaluation.tasks.definition import ChoiceItem, SpanItem, TaskDefinition, TextItem
 from pretrain.evaluation.tasks.labelled_data import folder_definition
-
-HUB = "hub"
+from pretrain.evaluation.tasks.places import place_of, read_items
 
 LabelledItem: TypeAlias = TextItem | ChoiceItem | SpanItem
 
@@ -40,7 +38,7 @@ class TaskItems:
         if definition is not None:
             self.own = definition
         elif data is not None:
-            self.own = folder_definition(self._path(data))
+            self.own = folder_definition((Path() if directory is None else directory) / data)
         else:
             raise InputError("option 'task.data' must be given: a folder with task.json, train.jsonl and dev.jsonl")
         self.head = train_on or self.own
@@ -95,11 +93,7 @@ class TaskItems:
     def _read(self, definition: TaskDefinition, split: Split, data: str | None) -> list[LabelledItem]:
         if definition.kind == "minimal_pair":
             raise InputError(f"task {definition.name} has minimal pairs, which are scored without training")
-        place = self._place(data)
-        if not self._has(definition, split, data):
-            where = f"task {definition.name} has no {split} split on the hub"
-            raise TaskMissing(definition.missing(place, split) if isinstance(place, TaskFiles) else where)
-        return cast(list[LabelledItem], definition.read(place, split))
+        return cast(list[LabelledItem], read_items(definition, self._place(data), split))
 
     def _has(self, definition: TaskDefinition, split: Split, data: str | None) -> bool:
         place = self._place(data)
@@ -110,22 +104,5 @@ class TaskItems:
 
     def _place(self, data: str | None) -> TaskFiles | HubData:
         if data not in self._places:
-            self._places[data] = self._find(data)
+            self._places[data] = place_of(data, self.directory, self.own)
         return self._places[data]
-
-    def _find(self, data: str | None) -> TaskFiles | HubData:
-        if data is None:
-            if self.directory is None:
-                raise TaskMissing(
-                    f"task {self.own.name} needs its data: give tasks=DIR, a folder of data sets, or task.data=DIR, "
-                    f"from {self.own.home}"
-                )
-            return TaskFiles(self.directory)
-        if data == HUB:
-            return HubData()
-        if data.startswith(f"{HUB}:"):
-            return HubData(self._path(data.removeprefix(f"{HUB}:")))
-        return TaskFiles(self._path(data), own=True)
-
-    def _path(self, data: str) -> Path:
-        return (self.directory / data if self.directory is not None else Path(data)).resolve()

@@ -196,6 +196,10 @@ def test_an_item_too_long_is_refused_cut_or_counted(any_model, tokenizer):
         scores(any_model, tokenizer, [long, hopeless], too_long="cut")
     with pytest.raises(InputError, match=r"item 'long' .* what is scored is never cut"):
         scores(any_model, tokenizer, [long], too_long="cut", part="whole")
+    both = replace(ITEM, id="both", options=("key " * 80, "dog " * 80))
+    with pytest.raises(InputError, match=r"item 'both' .* what is scored is never cut"):
+        # An option is no context that could be cut of what follows it.
+        scores(any_model, tokenizer, [both], too_long="cut", part="suffix")
     first, cut, uncounted = scores(any_model, tokenizer, [ITEM, long, hopeless], too_long="count")
     assert uncounted is None and len(first) == 2
     longest = len(tokenizer.encode(long.prefix + long.options[1] + long.suffix, add_special_tokens=False).ids) + 2

@@ -1,0 +1,101 @@
+"""`benchmarks.finetune` at a tiny size: all contestants run, results are kept, what is missing is one sentence."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.finetune import _some
+from pipeline.tokenizer import save_tokenizer, train_wordpiece
+from pretrain.models.config import EncoderConfig
+from pretrain.models.huggingface import export_folder
+from pretrain.models.masked_lm import MaskedLanguageModel
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.finetune", *options],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+    )
+
+
+def write_data(folder: Path) -> Path:
+    rte = [f"{n}\tthe key is {n % 7} old\ta key\t{'not_' * (n % 2)}entailment" for n in range(20)]
+    stsb = [f"a key is old,the key is {n % 7},{n % 6}.0" for n in range(20)]
+    winogrande = [
+        {"qID": f"{n}-1", "sentence": "the _ is old", "option1": "a key", "option2": "it", "answer": str(n % 2 + 1)}
+        for n in range(20)
+    ]
+    (folder / "RTE").mkdir(parents=True)
+    (folder / "winogrande").mkdir()
+    for split in ("train", "dev"):
+        text = "\n".join(["index\tsentence1\tsentence2\tlabel", *rte]) + "\n"
+        (folder / "RTE" / f"{split}.tsv").write_text(text)
+        (folder / f"stsb-en-{split}.csv").write_text("\n".join(stsb) + "\n")
+    for name in ("train_s", "dev"):
+        lines = "".join(json.dumps(row) + "\n" for row in winogrande)
+        (folder / "winogrande" / f"{name}.jsonl").write_text(lines)
+    return folder
+
+
+def write_checkpoint(folder: Path) -> Path:
+    tokenizer = train_wordpiece(["the key is old", "a key is 0 1 2 3 4 5 6"] * 4, 80, min_frequency=1)
+    (folder / "tokenizer").mkdir()
+    save_tokenizer(tokenizer, folder / "tokenizer")
+    torch.manual_seed(0)
+    config = EncoderConfig(
+        32, 2, 2, 64, norm="post", positions="learned", activation="gelu", biases=True, token_types=2, max_positions=256
+    )
+    model = MaskedLanguageModel(config, tokenizer.get_vocab_size())
+    export_folder(model, folder / "tokenizer", folder / "model")
+    return folder / "model"
+
+
+@pytest.mark.full
+def test_runs_through_writes_its_ratios_and_keeps_its_runs(tmp_path: Path) -> None:
+    data, checkpoint = write_data(tmp_path / "data"), write_checkpoint(tmp_path)
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--quick", "--seeds", "1", "2"]
+    options += [
+        "--keep",
+        str(tmp_path / "kept"),
+        "--json",
+        str(tmp_path / "r.json"),
+        "--scores",
+        str(tmp_path / "s.json"),
+    ]
+    done = run(*options)
+    assert done.returncode == 0, done.stderr
+    tasks = ("rte", "stsb", "winogrande")
+    ratios = json.loads((tmp_path / "r.json").read_text())
+    assert set(ratios) == {f"transformers_{kind}ratio_{task}" for task in tasks for kind in ("", "by_length_")}
+    assert all(ratio > 0 for ratio in ratios.values())
+    scores = json.loads((tmp_path / "s.json").read_text())
+    assert set(scores) == set(tasks) and all(len(values) == 2 for values in scores["rte"].values())
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").iterdir()}
+    assert len(kept) == 3 * 3 * 2
+    assert run(*options).returncode == 0
+    assert kept == {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").iterdir()}
+    assert json.loads((tmp_path / "s.json").read_text()) == scores
+
+
+@pytest.mark.full
+def test_a_place_without_data_is_one_sentence(tmp_path: Path) -> None:
+    done = run("--data", str(tmp_path), "--tasks", "rte", "--quick")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: task rte lacks its train split")
+
+
+def test_a_part_is_drawn_evenly_and_keeps_its_order() -> None:
+    items = list(range(100))
+    part = _some(items, 10)
+    assert part == sorted(part) and len(set(part)) == 10 and max(part) > 50
+    assert _some(items, None) == _some(items, 100) == items
