@@ -54,7 +54,7 @@ SMALLER: list[tuple[str, list[str]]] = [
     (r"pip install", ["--dry-run", "--no-deps"]),
     # tests/integration/test_translation_chain.py runs them.
     (r"^make demo-translation$", [f"OPTIONS={shlex.join(['run_dir={workspace}/runs/translation', 'dry_run=true'])}"]),
-    (r"slurm\.submit chain=back_translation", ["dry_run=true"]),
+    (r"slurm\.submit chain=(back_translation|translation_arms_small)", ["dry_run=true"]),
     (r"slurm\.submit chain=demo", DEMO),
     # As many steps as experiment=tiny has, which an earlier command of the same run directory made.
     (r"slurm\.submit chain=encoder .*max_steps", [*CHAIN, "++chain.steps.pretrain.options.trainer.max_steps=20"]),
