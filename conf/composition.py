@@ -88,7 +88,9 @@ class Composition:
         while parent := parent.rpartition(".")[0]:
             if parent in names:
                 listed = ", ".join(name for name in names if name.rpartition(".")[0] == parent)
-                return f"'{parent}' has {listed}; ++{option} sets what is not listed there"
+                # What has a target takes what the target takes: that is listed, and there is no more.
+                closed = "_target_" in (OmegaConf.select(self.config, parent) or ())
+                return f"'{parent}' has {listed}" + ("" if closed else f"; ++{option} sets what is not listed there")
         top = ", ".join(name for name in names or self.groups if "." not in name)
         return f"--cfg job shows all; the top level has {top}"
 
@@ -125,7 +127,8 @@ def composition_sentence(error: Exception, composition: Composition) -> str:
         if "=" not in error.override:
             return f"'{error.override}' is not of the form option=value"
         return (
-            f"'{error.override}' cannot be read as option=value: quote a value that holds = , ( ) [ ] {{ }} or spaces"
+            f"'{error.override}' cannot be read as option=value: quote a value that holds = , ( ) [ ] {{ }} < > or "
+            "spaces, twice on a shell's command line (job.tag='\"<bt>\"')"
         )
     if isinstance(error, MissingConfigException):
         return _missing_choice(text, composition)
@@ -136,7 +139,10 @@ def composition_sentence(error: Exception, composition: Composition) -> str:
         return f"option '{group}' must be chosen: add {group}=CHOICE to the command line ({choices})"
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
-        return f"there is no option '{unknown.group(1)}': {composition.nearest_to(unknown.group(1))}"
+        name = unknown.group(1)
+        if name in composition.options:
+            return f"option '{name}' cannot be set to that: give it once, and if it stands there once, another value"
+        return f"there is no option '{name}': {composition.nearest_to(name)}"
     if isinstance(inner, OmegaConfBaseException):
         return f"{' '.join(text.split())}: {' '.join(str(inner).split())}"
     return " ".join(text.split())

@@ -15,6 +15,9 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from conf.command import command
 from conf.errors import InputError
 
+# What a comparison writes: a folder that holds anything else is not overwritten.
+_WRITTEN = ("table.txt", "scores.json", "provenance.json", "config.yaml")
+
 
 @dataclass
 class CompareOptions:
@@ -33,9 +36,9 @@ class CompareOptions:
 @command("compare_translations", schema=CompareOptions, directory="output")
 def main(config: DictConfig) -> None:
     """Compare the arms of `config`; see `conf/compare_translations.yaml`."""
-    from conf.files import atomic_write_text, prepare_output_directory, sha256_file
+    from conf.files import atomic_write_text, sha256_file
     from conf.provenance import write_provenance
-    from pretrain.evaluation.translation_arms import compare
+    from pretrain.evaluation.translation_arms import LOOKUP, compare
     from pretrain.evaluation.translation_table import as_text
 
     arms = _arms(OmegaConf.to_container(config.arms, resolve=True))
@@ -49,7 +52,12 @@ def main(config: DictConfig) -> None:
         for name, runs in read.items()
     }
     bitext = [] if config.bitext is None else read_bitext(Path(config.bitext))
-    output = prepare_output_directory(config.output)
+    _check_items(items, config.reference)
+    if bitext and LOOKUP in arms:
+        raise InputError(
+            f"an arm cannot have the name '{LOOKUP}' beside bitext, which has its own: choose another name"
+        )
+    output = _output(config.output)
     found = compare(items, texts, config.language, bitext, config.resamples)
     table = as_text(found)
     inputs = {"reference": f"sha256:{sha256_file(Path(config.reference))}"}
@@ -97,14 +105,20 @@ def _matching(pattern: str) -> list[str]:
 def read_translations(directory: Path) -> dict[str, Translation]:
     """The best translation of each source by its id, in the order of the input.
 
-    Raises InputError for a folder that is not finished or was changed.
+    Raises InputError for a folder that is not finished or was changed, or in which an id stands twice.
     """
     from pretrain.translation.output import verified_lines
 
     found = {}
     for line in verified_lines(directory):
         best = line["translations"][0]["text"] if line["translations"] else ""
-        found[str(line["id"])] = Translation(line["source"], best)
+        name = str(line["id"])
+        if name in found:
+            raise InputError(
+                f"each source of '{directory}' must have an id of its own, but '{name}' stands twice: give the input "
+                "ids that differ (id_key), and translate anew"
+            )
+        found[name] = Translation(line["source"], best)
     return found
 
 
@@ -116,30 +130,29 @@ def read_items(
     Raises InputError for a line without what is asked for, an id that was not translated, or another number of lines
     than there are translations.
     """
+    from pipeline.compression import strip_suffix
+    from pipeline.sources import JSONL_SUFFIXES
     from pretrain.evaluation.translation_arms import ALL, Item
 
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"option 'reference': '{path}' cannot be read: {error}") from error
-    lines = lines[:-1] if lines[-1] == "" else lines
+    lines = _lines(path, "reference")
     if len(lines) != len(translations):
         raise InputError(
             f"'{path}' must have a reference for each of the {len(translations)} translations, but has {len(lines)} "
             "lines"
         )
-    if path.suffix != ".jsonl":
+    if not strip_suffix(path.name).lower().endswith(JSONL_SUFFIXES):
         if group_key or cluster_key:
             raise InputError("group_key and cluster_key are keys of a jsonl reference; leave them out for a text file")
         known = zip(translations.items(), lines, strict=True)
         return [Item(name, one.source, reference) for (name, one), reference in known]
     items = []
+    keys = [key for key in ("id", "reference", group_key, cluster_key) if key is not None]
+    seen = set()
     for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-            wanted = {key: str(record[key]) for key in ("id", "reference", group_key, cluster_key) if key is not None}
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"'{path}', line {number}: {error!r}; expected an object with that key") from error
+        wanted = {key: str(value) for key, value in _values(line, keys, f"'{path}', line {number}").items()}
+        if wanted["id"] in seen:
+            raise InputError(f"'{path}', line {number}: the id '{wanted['id']}' stands in an earlier line already")
+        seen.add(wanted["id"])
         if wanted["id"] not in translations:
             raise InputError(f"'{path}', line {number}: there is no translation with the id '{wanted['id']}'")
         items.append(
@@ -155,14 +168,81 @@ def read_items(
 
 
 def read_bitext(path: Path) -> list[tuple[str, str]]:
-    """Pairs of a tsv. Raises InputError for a line that is no pair."""
+    """Pairs of a tsv. Raises InputError for a line that is no pair, and a file without one."""
     pairs = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
+    for number, line in enumerate(_lines(path, "bitext"), start=1):
         columns = line.split("\t")
         if len(columns) < 2:
             raise InputError(f"'{path}', line {number}: expected source, a tab and target, but found no tab")
         pairs.append((columns[0], columns[1]))
+    if not pairs:
+        raise InputError(f"option 'bitext': '{path}' must hold a pair a line, but is empty")
     return pairs
+
+
+def _lines(path: Path, option: str) -> list[str]:
+    """The lines of a text file, plain or compressed, which end at LF or CRLF, the last one also at the file's end."""
+    from pipeline.compression import DAMAGE, MAGIC_BYTES, compression_of, decompressed
+
+    try:
+        with path.open("rb") as handle:
+            compression = compression_of(handle.read(MAGIC_BYTES))
+            handle.seek(0)
+            data = decompressed(handle, compression, 1 << 16).read()
+    except DAMAGE as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"option '{option}': the file '{path}' cannot be read: {why}") from error
+    try:
+        lines = data.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"option '{option}': '{path}', line {number} is no UTF-8: mend the line, or the file"
+        ) from error
+    lines = lines[:-1] if lines[-1] == "" else lines
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _values(line: str, keys: Sequence[str], place: str) -> dict[str, Any]:
+    """What a JSON object has under each of the keys."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: expected a JSON object, but found what is no JSON: {error}") from error
+    missing = [key for key in keys if not isinstance(record, dict) or key not in record]
+    if missing:
+        found = ", ".join(record) if isinstance(record, dict) else repr(record)
+        raise InputError(f"{place}: expected an object with the key '{missing[0]}', but found {found}")
+    return {key: record[key] for key in keys}
+
+
+def _check_items(items: Sequence[Any], reference: str) -> None:
+    """Refuse a test set, or a part of it, of which no interval can be told."""
+    clusters: dict[str, set[str]] = {}
+    for item in items:
+        clusters.setdefault(item.group, set()).add(item.cluster or item.id)
+    if not items:
+        raise InputError(f"the test set is empty: '{reference}' has no reference, and there is no translation")
+    for group, found in clusters.items():
+        if len(found) < 2:
+            raise InputError(
+                f"an interval needs at least two sentences (of two clusters, where cluster_key is given), but the part "
+                f"'{group}' of '{reference}' has one: leave group_key away, or give more"
+            )
+
+
+def _output(path: str) -> Path:
+    """The output's folder. Raises InputError if there is anything in it that a comparison does not write."""
+    from conf.files import prepare_output_directory
+
+    directory = prepare_output_directory(path)
+    others = [one.name for one in directory.iterdir() if one.name not in _WRITTEN and not one.name.startswith(".")]
+    if others:
+        raise InputError(
+            f"output '{directory}' must be empty or an earlier comparison, but holds '{min(others)}'; choose another "
+            "folder"
+        )
+    return directory
 
 
 def _in_order(run: Mapping[str, Translation], items: Sequence[Any], folder: str) -> list[str]:

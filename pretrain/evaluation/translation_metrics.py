@@ -63,8 +63,12 @@ class Difference:
 
 
 def tokenizer_for(language: str) -> Tokenizer:
-    """sacrebleu's tokenizer for a target language: `zh` for Chinese, whose words have no spaces, else `13a`."""
-    return "zh" if language == "zh" else "13a"
+    """sacrebleu's tokenizer for a target language: `zh` for Chinese, whose words have no spaces, else `13a`.
+
+    Chinese is `zh`, `zho`, `chi`, `cmn` or `yue`, with or without a script or country (`zh-CN`, `zho_Hans`).
+    """
+    base = language.lower().replace("_", "-").split("-")[0]
+    return "zh" if base in ("zh", "zho", "chi", "cmn", "yue") else "13a"
 
 
 def corpus_bleu(

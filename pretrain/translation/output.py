@@ -160,7 +160,12 @@ def verified_manifest(output: Path) -> dict[str, Any]:
     """Read the manifest and check every chunk against it. Raises InputError for the first that does not match."""
     manifest = _read(output / MANIFEST)
     if manifest is None:
-        raise InputError(f"'{output}' is not finished: there is no {MANIFEST} in it")
+        raise InputError(
+            f"'{output}' is no finished translation: there is no {MANIFEST} in it; run `python -m pretrain.translate` "
+            "to its end"
+        )
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("chunks"), list):
+        raise InputError(f"'{output}' holds no translations: name the output of `python -m pretrain.translate`")
     for entry in manifest["chunks"]:
         path = output / entry["path"]
         found = f"sha256:{sha256_file(path)}" if path.is_file() else "missing"

@@ -20,6 +20,8 @@ conf.command.CONFIG_DIRECTORY = Path(__file__).parent / "conf"
 class Options:
     output: str = MISSING
     part: Any = None
+    free: Any = None
+    names: dict[str, Any] = MISSING
     fail: str = "no"
 
 @conf.command.command("toy", schema=Options, directory="output")
@@ -42,7 +44,9 @@ main()
 def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("program")
     (folder / "conf" / "part").mkdir(parents=True)
-    (folder / "conf" / "toy.yaml").write_text("defaults: [_self_, {part: small}]\noutput: ???\nfail: 'no'\n")
+    (folder / "conf" / "toy.yaml").write_text(
+        "defaults: [_self_, {part: small}]\noutput: ???\nnames: {}\nfree: {known: 1}\nfail: 'no'\n"
+    )
     (folder / "conf" / "part" / "small.yaml").write_text("_target_: conf.files.sha256_file\npath: p\n")
     (folder / "program.py").write_text(PROGRAM)
     return folder
@@ -76,11 +80,20 @@ def test_overrides_reach_the_command_and_hydra_leaves_no_folder(program):
         (["output=o", "fail=input"], "error: the file 'a' is not text"),
         (
             ["output=o", "part.q.r=1"],
-            "error: there is no option 'part.q.r': 'part' has part.path; ++part.q.r sets what is not listed there",
+            "error: there is no option 'part.q.r': 'part' has part.path",
+        ),
+        (
+            ["output=o", "free.q=1"],
+            "error: there is no option 'free.q': 'free' has free.known; ++free.q sets what is not listed there",
+        ),
+        (
+            ["output=o", "names={a: 1}", "names={b: 1}"],
+            "error: option 'names' cannot be set to that: give it once, and if it stands there once, another value",
         ),
         (
             ["output=a=b"],
-            "error: 'output=a=b' cannot be read as option=value: quote a value that holds = , ( ) [ ] { } or spaces",
+            "error: 'output=a=b' cannot be read as option=value: quote a value that holds = , ( ) [ ] { } < > or "
+            "spaces, twice on a shell's command line (job.tag='\"<bt>\"')",
         ),
         (["output"], "error: 'output' is not of the form option=value"),
         (["--cfg", "jobs"], "error: --cfg has no choice 'jobs': did you mean 'job'?"),

@@ -1,3 +1,4 @@
+import gzip
 import json
 import subprocess
 import sys
@@ -5,8 +6,9 @@ import sys
 import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 
+from conf.command import compose
 from conf.errors import InputError
-from pretrain.compare_translations import _arms, read_bitext, read_items, read_translations
+from pretrain.compare_translations import CompareOptions, _arms, main, read_bitext, read_items, read_translations
 from pretrain.evaluation.translation_arms import ALL, LOOKUP, Item, compare
 from pretrain.evaluation.translation_table import as_text
 from pretrain.translation.output import OutputDirectory
@@ -108,7 +110,7 @@ def test_the_command_prints_and_writes_the_table(tmp_path):
     again = subprocess.run(
         [*command[:3], *arguments, "arms={base:nowhere}"], cwd=REPOSITORY, capture_output=True, text=True, timeout=120
     )
-    assert again.returncode == 2 and "'nowhere' is not finished" in again.stderr, again.stderr
+    assert again.returncode == 2 and "'nowhere' is no finished translation" in again.stderr, again.stderr
 
 
 def test_a_text_reference_is_in_the_order_of_the_input(tmp_path):
@@ -126,7 +128,9 @@ def test_bad_lines_are_named(tmp_path):
     read = read_translations(write_translations(tmp_path / "base", lines_of(WRONG)))
     path = tmp_path / "reference.jsonl"
     path.write_text('{"id": "0"}\n' * 40)
-    with pytest.raises(InputError, match=r"reference\.jsonl', line 1: KeyError\('reference'\)"):
+    with pytest.raises(
+        InputError, match=r"reference\.jsonl', line 1: expected an object with the key 'reference', but found id$"
+    ):
         read_items(path, read, None, None)
     path.write_text('{"id": "x", "reference": "y"}\n' * 40)
     with pytest.raises(InputError, match=r"line 1: there is no translation with the id 'x'"):
@@ -134,3 +138,84 @@ def test_bad_lines_are_named(tmp_path):
     (tmp_path / "bitext.tsv").write_text("a\tb\nc\n")
     with pytest.raises(InputError, match=r"bitext\.tsv', line 2: expected source, a tab and target"):
         read_bitext(tmp_path / "bitext.tsv")
+
+
+def test_files_may_be_compressed_have_crlf_and_lack_the_last_line_end(tmp_path):
+    read = read_translations(write_translations(tmp_path / "base", lines_of(WRONG)))
+    path = tmp_path / "reference.txt.gz"
+    path.write_bytes(gzip.compress("\r\n".join(RIGHT).encode("utf-8-sig")))
+    assert [item.reference for item in read_items(path, read, None, None)] == RIGHT
+    objects = tmp_path / "reference.jsonl.gz"
+    records = [json.dumps({"id": item.id, "reference": item.reference, "g": item.group}) for item in ITEMS]
+    objects.write_bytes(gzip.compress("\n".join(records).encode()))
+    assert [item.group for item in read_items(objects, read, "g", None)] == [item.group for item in ITEMS]
+    (tmp_path / "bitext.tsv").write_bytes(b"a\tb\r\nc\td")
+    assert read_bitext(tmp_path / "bitext.tsv") == [("a", "b"), ("c", "d")]
+
+
+def test_files_that_cannot_be_read_are_refused_with_their_option(tmp_path):
+    read = read_translations(write_translations(tmp_path / "base", lines_of(WRONG)))
+    path = tmp_path / "file"
+    for reading, option in ((read_bitext, "bitext"), (lambda given: read_items(given, read, None, None), "reference")):
+        path.write_bytes(b"a\tb\n\xff\xfe\n")
+        with pytest.raises(InputError, match=rf"option '{option}': '.*file', line 2 is no UTF-8: mend"):
+            reading(path)
+        with pytest.raises(
+            InputError, match=rf"option '{option}': the file '.*none' cannot be read: No such file or d"
+        ):
+            reading(tmp_path / "none")
+        with pytest.raises(InputError, match="cannot be read: Is a directory$"):
+            reading(tmp_path)
+        path.write_bytes(gzip.compress(b"a\tb\n" * 99)[:-9])
+        with pytest.raises(InputError, match="cannot be read: Compressed file ended"):
+            reading(path)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="option 'bitext': '.*file' must hold a pair a line, but is empty"):
+        read_bitext(path)
+
+
+def test_ids_that_stand_twice_are_refused(tmp_path):
+    twice = lines_of(WRONG)
+    twice[30]["id"] = twice[3]["id"]
+    folder = write_translations(tmp_path / "twice", twice)
+    with pytest.raises(InputError, match="must have an id of its own, but '3' stands twice"):
+        read_translations(folder)
+    read = read_translations(write_translations(tmp_path / "base", lines_of(WRONG)))
+    path = tmp_path / "reference.jsonl"
+    path.write_text('{"id": "0", "reference": "y"}\n' * 40)
+    with pytest.raises(InputError, match=r"reference\.jsonl', line 2: the id '0' stands in an earlier line already"):
+        read_items(path, read, None, None)
+    path.write_text("{\n" * 40)
+    with pytest.raises(InputError, match=r"line 1: expected a JSON object, but found what is no JSON"):
+        read_items(path, read, None, None)
+
+
+def test_what_cannot_be_compared_is_refused_before_anything_is_written(tmp_path):
+    base = write_translations(tmp_path / "base", lines_of(WRONG))
+    reference, out = tmp_path / "reference.txt", tmp_path / "out"
+    reference.write_text("\n".join(RIGHT))
+    (tmp_path / "bitext.tsv").write_text("a\tb")
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "manifest.json").write_text('{"kind": "parallel"}')
+    empty = OutputDirectory(tmp_path / "empty", {})
+    empty.finish([], [])
+    (tmp_path / "nothing.txt").touch()
+    one = OutputDirectory(tmp_path / "one", {})
+    one.write("0", lines_of(WRONG)[:1], {})
+    one.finish(["0"], [])
+    (tmp_path / "one.txt").write_text("x\n")
+
+    def refused(*options):
+        words = {"arms": f"{{a: {base}}}", "reference": reference, "language": "en", "output": out}
+        words |= dict(option.split("=", 1) for option in options)
+        words = [f"{name}={value}" for name, value in words.items()]
+        with pytest.raises(InputError) as error:
+            main.__wrapped__(compose("compare_translations", words, CompareOptions))
+        assert not out.exists()
+        return str(error.value)
+
+    assert "holds no translations: name the output of" in refused(f"arms={{a: {tmp_path}/shards}}")
+    assert "must be empty or an earlier comparison, but holds 'manifest.json'" in refused(f"output={base}")
+    assert "cannot have the name 'lookup'" in refused(f"arms={{lookup: {base}}}", f"bitext={tmp_path}/bitext.tsv")
+    assert "the test set is empty" in refused(f"arms={{a: {tmp_path}/empty}}", f"reference={tmp_path}/nothing.txt")
+    assert "needs at least two sentences" in refused(f"arms={{a: {tmp_path}/one}}", f"reference={tmp_path}/one.txt")

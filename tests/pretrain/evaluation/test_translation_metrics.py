@@ -59,6 +59,8 @@ def test_chinese_is_cut_into_characters():
     assert found.value == sacrebleu.corpus_bleu(hypothesis, [reference], tokenize="zh").score > 50
     assert "|tok:zh|" in found.signature
     assert corpus_bleu(hypothesis, reference, tokenizer_for("de")).value < 50
+    assert {tokenizer_for(name) for name in ("zh-CN", "zho_Hans", "ZH", "cmn", "yue", "chi")} == {"zh"}
+    assert {tokenizer_for(name) for name in ("zha", "en-ZH", "ja", "")} == {"13a"}
 
 
 def test_an_interval_is_sacrebleus_bootstrap_and_depends_on_the_seed_alone():
