@@ -105,6 +105,11 @@ def prepare_output_directory(path: str | Path) -> Path:
         probe.unlink()
     except OSError as error:
         reason = error.strerror or str(error)
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            file = next((part for part in (directory, *directory.parents) if part.is_file()), directory)
+            raise InputError(
+                f"the output directory '{directory}' cannot be made, for '{file}' is a file: choose another"
+            ) from error
         raise InputError(
             f"the output directory '{directory}' cannot be written to ({reason}): choose another or change its rights"
         ) from error

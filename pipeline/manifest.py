@@ -136,6 +136,8 @@ def read_manifest(directory: str | Path) -> Manifest:
         raise InputError(f"'{path}' cannot be read as JSON: {error}") from error
     if not isinstance(raw, dict):
         raise InputError(f"'{path}' must hold one JSON object, but holds a {type(raw).__name__}")
+    if (other := _other(raw)) is not None:
+        raise InputError(f"'{directory}' {other}")
     if raw.get("format_version") != FORMAT_VERSION:
         found = raw.get("format_version", "missing")
         raise InputError(
@@ -167,6 +169,15 @@ def _no_shards(directory: Path) -> str:
         f"'{directory}' is not a finished shard directory: there is no {MANIFEST} in it; run the command that writes "
         f"it ({writers}) to its end"
     )
+
+
+def _other(raw: dict[str, Any]) -> str | None:
+    """What the manifest of another command is of, and what to do; None for one of shards, or anything else."""
+    if "search" in raw and "chunks" in raw:
+        return "holds translations, not shards: `python -m pipeline job=back_translation` makes shards of them"
+    if raw.get("kind") == "tokenizer":
+        return "is a tokenizer, not shards: `python -m pipeline job=masked_lm` or job=parallel makes shards with it"
+    return None
 
 
 def _fields(raw: Any, target: type, path: Path, prefix: str) -> dict[str, Any]:

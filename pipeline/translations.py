@@ -68,7 +68,8 @@ class TranslationsCorpus:
             if not isinstance(raw, dict) or not isinstance(raw.get(name), kind):
                 raise InputError(
                     f"'{path}' must be the manifest of translations, with '{name}' of type {kind.__name__}, but has "
-                    f"{raw.get(name) if isinstance(raw, dict) else raw!r}"
+                    f"{raw.get(name) if isinstance(raw, dict) else raw!r}; name the output of `python -m "
+                    "pretrain.translate`"
                 )
         if raw["format_version"] != FORMAT_VERSION:
             raise InputError(

@@ -87,7 +87,12 @@ class BackTranslationJob(PairJob):
         # The reverse model read what the forward one shall write.
         expected = (self.target_language, self.source_language)
         if None in found:
-            logger.warning("'%s' does not say which languages it is of: the direction is not checked", directory)
+            logger.warning(
+                "'%s' does not say which languages it is of, so that the direction is not checked: translate with "
+                "source_language=%s target_language=%s",
+                directory,
+                *expected,
+            )
         elif found != expected:
             hint = "exchange job.source_language and job.target_language" if found == expected[::-1] else "name others"
             raise InputError(

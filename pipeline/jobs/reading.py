@@ -74,6 +74,20 @@ def cleaned(corpus: Corpus, range_: Range, cleaning: Step) -> Iterator[Cleaned]:
             yield Cleaned(index, key, "kept", text=text)
 
 
+# Of pairs, which option decides a reason.
+_OPTIONS = {
+    "low_score": "minimum_score",
+    "low_dual_score": "minimum_dual_score",
+    "copy": "drop_copies",
+    "excluded": "exclude",
+    "too_short": "min_length",
+    "too_long": "max_length",
+    "ratio": "max_ratio",
+    "repetition": "max_repeats",
+    "language": "language_confidence",
+}
+
+
 def refuse_nothing(counts: Counts, examples: Sequence[str] = (), what: str = "documents") -> None:
     """Refuse a corpus of which no record is left.
 
@@ -93,7 +107,9 @@ def refuse_nothing(counts: Counts, examples: Sequence[str] = (), what: str = "do
     fates = [f"{number} {reason}" for reason, number in counts.dropped.items()]
     fates += [f"{counts.failed} failed{cause}"] if counts.failed else []
     became = f" ({', '.join(fates)})" if fates else ""
-    raise InputError(f"the corpus is empty: of {counts.read} {what} read none is left{became}")
+    options = [f"job.{_OPTIONS[reason]}" for reason in counts.dropped if reason in _OPTIONS and what == "pairs"]
+    hint = f": look whether they are what they should be, or change {', '.join(options)}" if options else ""
+    raise InputError(f"the corpus is empty: of {counts.read} {what} read none is left{became}{hint}")
 
 
 def fingerprint(*parts: Any) -> str:

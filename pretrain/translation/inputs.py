@@ -9,14 +9,15 @@ from __future__ import annotations
 import codecs
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Literal, Protocol
 
 from conf.errors import InputError
 from pipeline.compression import DAMAGE, MAGIC_BYTES, compression_of, decompressed, strip_suffix
-from pipeline.files import find_files, open_file
+from pipeline.files import find_files, open_file, total_size
 from pipeline.lines import Record, lines_from, lines_in
 from pipeline.ranges import SourceFile
 from pipeline.records import without_lone_surrogates
@@ -78,17 +79,21 @@ class TextInput:
     """The sentences of files, one a line; ids are those of jsonl objects, else `<file name>:<byte>`.
 
     `paths` are local paths or URLs, with wildcards. `format` auto takes .jsonl, .ndjson and .json for jsonl, whose
-    objects have the text under `text_key`, everything else for text.
+    objects have the text under `text_key`, everything else for text. Files of one name in several folders are told
+    apart by as many of their folders as it takes.
 
-    Raises InputError, in one sentence, for a path that matches nothing or a file that is no text.
+    Raises InputError, in one sentence, for a path that matches nothing, a file that is no text, a jsonl file without a
+    text under the key, and input of 0 bytes.
     """
 
     def __init__(self, paths: Sequence[str], format: Format, text_key: str, id_key: str, chunk_bytes: int) -> None:
         try:
-            self.files = find_files(paths, {})
+            self.files = _apart(find_files(paths, {}, "input"))
         except InputError as error:
-            words = str(error).replace("corpus.paths", "input").replace("corpus path", "input")
+            words = str(error).replace("corpus path", "input").replace("corpus file", "the input")
             raise InputError(words) from error
+        if total_size(self.files) == 0:
+            raise InputError(f"the input is empty: '{self.files[0].path}' has 0 bytes")
         self._format, self._text_key, self._id_key, self._chunk_bytes = format, text_key, id_key, chunk_bytes
         self._compression = [self._probe(file) for file in self.files]
         self._streams: dict[int, _Lines] = {}
@@ -119,7 +124,34 @@ class TextInput:
         except DAMAGE as error:
             raise InputError(f"the input '{file.path}' cannot be read: {error}") from error
         check_is_text(file.path, block, "utf-8")
+        if self._is_jsonl(file):
+            self._require_key(file, block)
         return compression
+
+    def _is_jsonl(self, file: SourceFile) -> bool:
+        if self._format == "auto":
+            return strip_suffix(file.name).lower().endswith(JSONL_SUFFIXES)
+        return self._format == "jsonl"
+
+    def _require_key(self, file: SourceFile, block: bytes) -> None:
+        """Refuse a file of whose first lines none has a text: it is a wrong key or format, not damage."""
+        lines = block.removeprefix(codecs.BOM_UTF8).split(b"\n")
+        if len(block) == PROBE_BYTES:
+            lines.pop()  # cut
+        values = [_parsed(line) for line in lines if line.strip()]
+        objects = [value for value in values if isinstance(value, dict)]
+        if not values or any(isinstance(value.get(self._text_key), str) for value in objects):
+            return
+        if not objects:
+            raise InputError(
+                f"the input '{file.path}' must have a JSON object a line, but none of its first {len(values)} lines is "
+                "one: mend it, or set format=text"
+            )
+        found = ", ".join(map(str, objects[0])) or "no key"
+        raise InputError(
+            f"none of the first {len(values)} lines of the input '{file.path}' has a text under the key "
+            f"'{self._text_key}' (option 'text_key'): the first object has {found}"
+        )
 
     def chunks(self) -> Iterator[Chunk]:
         """All chunks in order. Of a compressed file they are known only as it is read, which goes on from one to the
@@ -154,7 +186,7 @@ class TextInput:
         """How much of `total` lies before a share of a chunk."""
         before = sum(max(0, file.size) for file in self.files[: chunk.file])
         if self._compression[chunk.file] is None:
-            return before + min(self.files[chunk.file].size, chunk.start + share * self._chunk_bytes)
+            return before + chunk.start + share * (min(chunk.end, self.files[chunk.file].size) - chunk.start)
         return before + self._lines(chunk.file).handle.tell()
 
     def sentences(self, chunk: Chunk) -> list[Sentence]:
@@ -163,9 +195,7 @@ class TextInput:
         Raises InputError if the file is damaged.
         """
         file = self.files[chunk.file]
-        jsonl = self._format == "jsonl" or (
-            self._format == "auto" and strip_suffix(file.name).lower().endswith(JSONL_SUFFIXES)
-        )
+        jsonl = self._is_jsonl(file)
         try:
             records = list(self._records(chunk, file))
         except DAMAGE as error:
@@ -203,6 +233,25 @@ class TextInput:
             return Sentence(name, text, readable=False)
         whole = without_lone_surrogates(found)
         return Sentence(name, whole, readable=whole is found)
+
+
+def _apart(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """The files, of whom no two have the same name: it is the tail of the path, and as long as it must be."""
+    names, parts = [file.name for file in files], [file.path.split("/") for file in files]
+    sizes = [name.count("/") + 1 for name in names]
+    while twice := {name for name, count in Counter(names).items() if count > 1}:
+        for number, name in enumerate(names):
+            if name in twice:
+                sizes[number] += 1
+                names[number] = "/".join(parts[number][-sizes[number] :])
+    return [replace(file, name=name) for file, name in zip(files, names, strict=True)]
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _damaged(file: SourceFile, start: int, error: Exception) -> InputError:

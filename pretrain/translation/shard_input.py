@@ -52,6 +52,9 @@ class ShardInput(ABC):
 
     def __init__(self, directory: str, manifest: Manifest, split: Split, rows_per_chunk: int) -> None:
         self._directory, self._manifest, self._split = directory, manifest, split
+        if self.total == 0:
+            other = "train" if split == "validation" else "validation"
+            raise InputError(f"'{directory}' has no rows in split={split}: set split={other}, or name other shards")
         self._rows_per_chunk = max(1, rows_per_chunk)
         self._tokenizer = load_tokenizer(directory)
 

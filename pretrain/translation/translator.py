@@ -114,13 +114,13 @@ class Translator:
         pieces = [ids]
         if not sentence.readable:
             outcome, pieces = "unreadable", []
-        elif not ids:
+        elif not ids or not sentence.text.strip():
             outcome, pieces = "empty_source", []
         elif len(ids) > room:
             if self.long_sources == "refuse":
                 raise InputError(
                     f"the source {sentence.id} must have at most {room} tokens (the model's positions without [CLS] "
-                    f"and [SEP]), but has {len(ids)}: set long_sources=split or long_sources=skip"
+                    f"and [SEP]), but has {len(ids)}: set long_sources=split or long_sources=skip, and another output"
                 )
             if self.long_sources == "skip":
                 outcome, pieces = "skipped_long", []

@@ -251,7 +251,8 @@ class _Worker:
         """What this rank does; tokens are those put out, of finished chunks."""
         seconds = max(time.monotonic() - self._start, 1e-9)
         where = f" on rank {self._ranks.rank} of {self._ranks.world_size}" if self._ranks.world_size > 1 else ""
-        return f"{self._sentences / seconds:,.1f} sentences/s, {self._tokens / seconds:,.0f} tokens/s{where}"
+        tokens = f", {self._tokens / seconds:,.0f} tokens/s" if self._tokens else ""
+        return f"{self._sentences / seconds:,.1f} sentences/s{tokens}{where}"
 
     def _left(self, position: float) -> float | None:
         """Seconds until the end of the input, at which all ranks together have come as far as this one."""

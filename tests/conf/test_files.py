@@ -32,8 +32,11 @@ def test_second_writer_of_a_directory_is_refused_with_the_holder_named(tmp_path)
 
 def test_output_directory_under_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below" / "it"):
+        with pytest.raises(InputError, match=r"cannot be made, for '.*/file' is a file: choose another"):
+            prepare_output_directory(path)
     with pytest.raises(InputError, match="cannot be written to"):
-        prepare_output_directory(tmp_path / "file" / "below")
+        prepare_output_directory("/proc/below")
 
 
 def test_fingerprint_follows_content_not_time(tmp_path):

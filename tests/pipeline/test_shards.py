@@ -199,3 +199,20 @@ def test_a_path_that_is_no_shards_is_said_to_be_what_it_is(tmp_path, files, name
     with pytest.raises(InputError) as refused:
         read_manifest(tmp_path / name)
     assert str(refused.value).startswith(words.format(path=tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (
+            {"format_version": 1, "search": {}, "chunks": []},
+            "holds translations, not shards: `python -m pipeline job=ba",
+        ),
+        ({"kind": "tokenizer", "key": "x"}, "is a tokenizer, not shards: `python -m pipeline job=masked_lm`"),
+    ],
+)
+def test_the_manifest_of_another_command_is_said_to_be_one(tmp_path, manifest, words):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError) as refused:
+        read_manifest(tmp_path)
+    assert str(refused.value).startswith(f"'{tmp_path}' {words}")

@@ -63,3 +63,9 @@ def test_a_corpus_that_cannot_be_read_is_told_from_an_empty_one_and_names_the_fi
         refuse_nothing(Counts(2, 0, {}, 2), ["a:0: expected the key 'text'"])
     with pytest.raises(InputError, match=r"is empty: of 3 documents read none is left \(1 too_short, 2 failed: a:9"):
         refuse_nothing(Counts(3, 0, {"too_short": 1}, 2), ["a:9"])
+    with pytest.raises(
+        InputError, match=r"left \(3 empty, 2 ratio\): look whether .* should be, or change job.max_ratio$"
+    ):
+        refuse_nothing(Counts(5, 0, {"empty": 3, "ratio": 2}, 0), what="pairs")
+    with pytest.raises(InputError, match=r"left \(3 ratio\)$"):
+        refuse_nothing(Counts(3, 0, {"ratio": 3}, 0))

@@ -164,13 +164,13 @@ def test_files_that_cannot_be_read_are_refused_with_their_option(tmp_path):
             InputError, match=rf"option '{option}': the file '.*none' cannot be read: No such file or d"
         ):
             reading(tmp_path / "none")
-        with pytest.raises(InputError, match="cannot be read: Is a directory$"):
+        with pytest.raises(InputError, match=r"cannot be read: Is a directory$"):
             reading(tmp_path)
         path.write_bytes(gzip.compress(b"a\tb\n" * 99)[:-9])
         with pytest.raises(InputError, match="cannot be read: Compressed file ended"):
             reading(path)
     path.write_bytes(b"")
-    with pytest.raises(InputError, match="option 'bitext': '.*file' must hold a pair a line, but is empty"):
+    with pytest.raises(InputError, match=r"option 'bitext': '.*file' must hold a pair a line, but is empty"):
         read_bitext(path)
 
 

@@ -18,6 +18,7 @@ from pretrain.models.load import load_model
 from pretrain.ranks import Ranks
 from pretrain.translate import TranslateOptions
 from pretrain.translation.dual_scores import Side, log_probabilities
+from pretrain.translation.inputs import TextInput
 from pretrain.translation.output import OutputDirectory
 from pretrain.translation.work import translate
 from tests.helpers.pair_directory import write_pair_directory
@@ -145,7 +146,9 @@ def test_a_source_beyond_the_models_positions_is_split_skipped_or_refused(go, tm
     assert [line for n, line in enumerate(lines(skip)) if n != 3] == [
         line for n, line in enumerate(lines(split)) if n != 3
     ]
-    with pytest.raises(InputError, match=r"the source in.txt:\d+ must have at most 46 tokens .* but has \d+: set long"):
+    with pytest.raises(
+        InputError, match=r"the source in.txt:\d+ must have at most 46 tokens .* but has \d+: set long.* output"
+    ):
         go(path, "long_sources=refuse", output="refuse")
     assert not (tmp_path / "refuse" / "manifest.json").exists()
 
@@ -157,6 +160,38 @@ def test_languages_go_to_the_model_and_into_the_manifest(go, tmp_path, model):
     output = go(path, "source_language=de", "target_language=en")
     assert manifest(output)["direction"] == {"source_language": "de", "target_language": "en"}
     assert lively_model(languages=("de", "en")).config.language_id("en", "x") == 1  # see test_search for what it does
+
+
+def test_white_space_alone_is_an_empty_source_of_every_tokenizer(go, tmp_path):
+    corpus = ["bala gana hula dorio"] * 4
+    folder = tmp_path / "bytes"
+    folder.mkdir()
+    save_tokenizer(train_byte_bpe(corpus, 300), folder)
+    from pretrain.models.huggingface import export_folder
+    from tests.helpers.lively import lively_model
+
+    tokenizer = load_tokenizer(folder)
+    export_folder(lively_model(vocab_size=tokenizer.get_vocab_size()), folder / "tokenizer.json", folder / "model")
+    path = write(tmp_path / "in.txt", ["bala", "  ", "\t\u3000", ""])
+    output = go(path, checkpoint=folder / "model")
+    assert counts(output)["empty_source"] == 3 and counts(output)["translated"] == 1
+    assert [line["translations"][0]["score"] for line in lines(output)][1:] == [0.0] * 3
+
+
+def test_ids_of_files_with_one_name_tell_them_apart(go, tmp_path):
+    for folder in ("x/a", "y/a", "y/b"):
+        (tmp_path / folder).mkdir(parents=True)
+        write(tmp_path / folder / "in.txt", ["bala"])
+    write(tmp_path / "other.txt", ["gana"])
+    paths = ",".join(str(tmp_path / name) for name in ("x/a/in.txt", "y/a/in.txt", "y/b/in.txt", "other.txt"))
+    found = lines(go(f"[{paths}]"))
+    assert [line["id"] for line in found] == ["x/a/in.txt:0", "y/a/in.txt:0", "b/in.txt:0", "other.txt:0"]
+
+
+def test_progress_comes_to_the_end_of_a_short_file_with_its_last_sentence(tmp_path):
+    source = TextInput([str(write(tmp_path / "in.txt", ["bala"] * 10))], "auto", "text", "id", 1 << 20)
+    (chunk,) = source.chunks()
+    assert [source.position(chunk, share) for share in (0.0, 0.5, 1.0)] == [0.0, 25.0, 50.0]
 
 
 # --- going on, and what is refused ---
@@ -213,6 +248,19 @@ def test_bad_input_is_one_sentence(go, tmp_path):
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 20)
     with pytest.raises(InputError, match="is not text in utf-8"):
         go(tmp_path / "binary", output="b")
+    write(tmp_path / "in.jsonl", ['{"txt": "bala", "n": 1}', "{", '{"text": 3}'])
+    with pytest.raises(
+        InputError, match=r"none of the first 3 lines .* under the key 'text' .* first object has txt, n$"
+    ):
+        go(tmp_path / "in.jsonl", output="key")
+    with pytest.raises(
+        InputError, match=r"must have a JSON object a line, but none of its first 5 lines is one: .*=text"
+    ):
+        go(path, "format=jsonl", output="key")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(InputError, match=r"the input is empty: '.*empty.txt' has 0 bytes"):
+        go(tmp_path / "empty.txt", output="key")
+    assert not (tmp_path / "key").exists()
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.tex").write_text("x")
     with pytest.raises(InputError, match=r"must be empty or a translation that was begun, but holds 'thesis.tex'"):
