@@ -53,6 +53,16 @@ def test_of_a_mean_it_is_the_interval_for_means():
     assert found.high - found.low == pytest.approx(exact.high - exact.low, rel=0.06)
 
 
+def test_few_groups_are_as_uncertain_as_the_exact_formula_says():
+    right = np.array([[1, 1, 1, 0, 0, 0, 1, 0.0]])
+    groups = ["a", "a", "b", "b", "c", "c", "d", "d"]
+    exact = seeds_and_items_interval(right, groups, confidence=0.5)
+    found = runs_and_items_interval(
+        lambda weights: (weights @ right[0] / 8)[None, :], 8, groups, 0.0, confidence=0.5, resamples=20_000
+    )
+    assert found.high - found.low == pytest.approx(exact.high - exact.low, rel=0.03)
+
+
 def test_bounds_stay_within_what_the_metric_can_be_and_one_group_is_refused():
     labels = np.arange(10.0)
 
