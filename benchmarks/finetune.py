@@ -164,6 +164,7 @@ def main() -> None:
         parser.add_argument("--size", choices=["xs", "s", "m", "l", "xl"], default="s", help="of WinoGrande")
         parser.add_argument("--seeds", type=int, nargs="+", default=[1])
         parser.add_argument("--epochs", type=int, help="default: the recipe's 3")
+        parser.add_argument("--learning-rate", type=float, help="default: the recipe's; MiniLM learns STS-B at 1e-4")
         parser.add_argument("--train", type=int, help="only so many training items, drawn at random")
         parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
         parser.add_argument("--threads", type=int, default=1)
@@ -201,7 +202,12 @@ def _contests(options: argparse.Namespace, checkpoint: Path) -> None:
         contest = Contest(
             name,
             definition,
-            replace(recipe, precision=options.precision, epochs=epochs),
+            replace(
+                recipe,
+                precision=options.precision,
+                epochs=epochs,
+                learning_rate=options.learning_rate or recipe.learning_rate,
+            ),
             _some(train, quick_train if options.quick else options.train),
             _some(dev, quick_dev if options.quick else None),
             checkpoint,
