@@ -176,7 +176,7 @@ def test_torch_is_never_imported(options):
         ({"corpus.paths": "[{data}/program.bin]"}, "program.bin' is not text"),
         ({"tokenizer": "/nowhere"}, "there is no tokenizer at '/nowhere'"),
         ({"tokenizer": "null"}, "option 'tokenizer' must name a directory"),
-        ({"output": "{data}/empty.txt/out"}, "empty.txt/out' cannot be written to (Not a directory)"),
+        ({"output": "{data}/empty.txt/out"}, "empty.txt/out' cannot be made, for '"),
         ({"job.row_length": 2}, "option 'job.row_length' must lie between 8 and 65535, but is 2"),
         ({"job.row_length": "wide"}, "option 'job.row_length' must be a whole number, but is 'wide'"),
         ({"runner.workers": 0}, "option 'runner.workers' must be at least 1"),

@@ -124,7 +124,7 @@ def test_an_earlier_export_is_replaced_and_other_files_are_not(tmp_path):
         (["checkpoint=nowhere", "output=out"], "there is no folder 'nowhere'"),
         (["checkpoint=x", "output=x"], "output 'x' is the checkpoint itself"),
         (["checkpoint=x", "output=file"], "output 'file' is a file"),
-        (["checkpoint=x", "output=file/deeper"], "the output directory 'file' cannot be written to"),
+        (["checkpoint=x", "output=file/deeper"], "the output directory 'file' cannot be made, for 'file' is a file"),
         (["checkpoint=x", "output=out", "tolerance=0"], "option 'tolerance' must be above 0"),
         # A run that diverged: no difference to NaN is small.
         (["checkpoint=diverged", "output=out"], "transformers computes other logits from the export of 'diverged'"),

@@ -89,6 +89,9 @@ def test_pieces_with_unknown_words_or_half_a_character_cannot_be_read(tmp_path):
 def test_what_rows_do_not_have_is_refused(shards, tmp_path):
     with pytest.raises(InputError, match="packed rows of one text, which have no side: leave side=target away"):
         rows(shards, side="target")
+    whole = write_shards(tmp_path / "whole", TEXTS[:5], held_out=0)
+    with pytest.raises(InputError, match=r"whole' has no rows in split=validation: set split=train, or"):
+        rows(whole, split="validation")
     tokenizer = Tokenizer.from_str(train_wordpiece(TEXTS, 200).to_str())
     tokenizer.decoder = None
     broken = write_shards(tmp_path, TEXTS[:5], tokenizer=tokenizer)
