@@ -95,9 +95,10 @@ class PairBatches:
         self, directory: Path, manifest: Manifest, split: Split, max_tokens: int, swapped: bool = False
     ) -> None:
         if max_tokens < padded(np.array(manifest.row_length)):
+            longest = int(padded(np.array(manifest.row_length)))
             raise InputError(
                 f"objective.batch_tokens must hold the longest sentence that the shards in '{directory}' allow "
-                f"(job.max_length), {int(padded(np.array(manifest.row_length)))} tokens with padding, but is {max_tokens}."
+                f"(job.max_length), {longest} tokens with padding, but is {max_tokens}."
             )
         self._pairs = PairRows(directory, manifest, split)
         self.manifest, self.max_tokens, self.swapped = manifest, max_tokens, swapped
