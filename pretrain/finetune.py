@@ -43,6 +43,7 @@ def main(config: DictConfig) -> None:
     task = hydra.utils.instantiate(config.task, _convert_="all")
     if not isinstance(task, Finetuned):
         raise InputError(f"task '{config.task.get('name')}' needs no fine-tuning: score it with `pretrain.evaluate`")
+    task = replace(task, only_with_tasks=False)  # a suite may leave a task out; one that is named by itself is run
     if config.sizes is not None:
         task = replace(task, sizes=list(config.sizes))
     if config.save:

@@ -75,6 +75,7 @@ SMALLER: list[tuple[str, list[str]]] = [
     # It begins at the last step that TRAIN gives the run before it, and needs steps of its own.
     (r"-m pretrain .*fork=runs/by_hand", [*TRAIN, "schedule.decay=2", "trainer.max_steps=5"]),
     (r"-m pretrain ", TRAIN),
+    (r"pretrain\.evaluate .*suite\.tasks\.minimal_pairs=null", ["suite.initialisations=[1,2]"]),
     (
         r"pretrain\.evaluate .*suite=challenge",
         ["suite.initialisations=[1,2]", "suite.tasks.minimal_pairs.phenomena=[word_order]"],

@@ -75,6 +75,7 @@ def read(name):
     ("name", "embedding", "output", "encoder", "decoder", "dropout", "fields"),
     [
         ("conv_s2s_tiny", 128, 128, [(128, 3)] * 3, [(128, 3)] * 3, 0.1, (7, 7)),
+        ("conv_s2s_small", 128, 128, [(128, 3)] * 5, [(128, 3)] * 6, 0.2, (11, 13)),
         ("conv_s2s_iwslt", 256, 256, [(256, 3)] * 4, [(256, 3)] * 3, 0.2, (9, 7)),
         ("conv_s2s_wmt_en_de", 768, 512, TO_1024, TO_1024, 0.2, (27, 27)),
         ("conv_s2s_wmt_en_fr", 768, 512, TO_4096, TO_4096, 0.1, (27, 27)),
