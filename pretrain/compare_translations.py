@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
@@ -22,6 +22,9 @@ _WRITTEN = ("table.txt", "scores.json", "provenance.json", "config.yaml")
 @dataclass
 class CompareOptions:
     """Options of `conf/compare_translations.yaml`."""
+
+    # Options that name what is there before the command begins; a chain looks for it before its first step.
+    reads: ClassVar[tuple[str, ...]] = ("reference", "bitext")
 
     arms: dict[str, Any] = MISSING
     reference: str = MISSING

@@ -4,7 +4,7 @@ Starts the ranks where no launcher has. What is finished is kept: the same comma
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from omegaconf import MISSING, DictConfig
 
@@ -17,6 +17,9 @@ from pretrain.ranks import Ranks
 @dataclass
 class TranslateOptions:
     """The options at the top level of `conf/translate.yaml`, where each is explained."""
+
+    # Options that name what is there before the command begins; a chain looks for it before its first step.
+    reads: ClassVar[tuple[str, ...]] = ("checkpoint", "input", "score_with")
 
     checkpoint: str = MISSING
     input: str | list[str] = MISSING

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -28,7 +29,7 @@ from conf.files import directory_lock
 from conf.provenance import write_provenance
 from slurm.chain import Chain, Step, check_passed_groups, config_name_of, read_chain
 from slurm.cluster import Cluster, StepFailed
-from slurm.fingerprints import Fingerprints
+from slurm.fingerprints import Fingerprints, matching
 from slurm.keys import names_an_output
 from slurm.local import duration
 from slurm.plan import ChainState, Decision
@@ -184,6 +185,7 @@ def _check(decisions: Sequence[Decision], state: ChainState) -> None:
             schema = _schema(step.module)
             if schema is not None:
                 check_config(config, schema)
+                _require_paths(config, getattr(schema, "reads", ()), state.chain)
             else:
                 for name, node in _targets(config):
                     check_target(node, name)
@@ -191,6 +193,21 @@ def _check(decisions: Sequence[Decision], state: ChainState) -> None:
                 _check_values(node, state.chain)
         except InputError as error:
             raise InputError(f"step '{step.name}': {error}") from error
+
+
+def _require_paths(config: DictConfig, options: Sequence[str], chain: Chain) -> None:
+    """Refuse an option among `options` that names a path on this machine which is not there, unless a step writes it.
+
+    A URL is left to the step, and so is what the path holds.
+    """
+    for option in options:
+        value = OmegaConf.to_container(config, resolve=True)[option]  # type: ignore[call-overload, index]
+        for path in value if isinstance(value, list) else [] if value is None else [value]:
+            if "://" not in path and not matching(path) and not names_an_output(chain, path):
+                raise InputError(
+                    f"option '{option}' names '{path}', which is not there (working directory {Path.cwd()}): give a "
+                    "path that is, or one that a step of the chain writes"
+                )
 
 
 def _targets(config: DictConfig) -> list[tuple[str, DictConfig]]:

@@ -17,6 +17,7 @@ from conf.files import atomic_write_bytes
 from pipeline import excluded, languages
 from pipeline.blanks import without_blanks
 from pipeline.cleaning.chain import Cleaning
+from pipeline.files import require_files
 from pipeline.held_out import check_share
 from pipeline.jobs import shard_directory
 from pipeline.jobs.pair_ranges import PairSettings, TextRules, hash_range, write_range
@@ -89,6 +90,11 @@ class PairJob:
     def token_rules(self) -> TokenRules:
         """The bounds on tokens."""
         return TokenRules(self.min_length, self.max_length, self.max_ratio)
+
+    def check_paths(self) -> None:
+        """Raise InputError unless each path of `exclude` names a file; opens none."""
+        if self.exclude:
+            require_files(self.exclude, {}, "job.exclude")
 
     def text_rules(self, excluded_sentences: bytes) -> TextRules:
         """What is asked of texts, given the hashes of the excluded sentences."""

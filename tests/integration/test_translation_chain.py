@@ -76,7 +76,6 @@ def test_a_second_round_of_back_translation_learns_from_the_first_rounds_transla
     run = tmp_path / "run"
     models = ["reverse", "reverse_again", "forward", "bitext_only"]
     small = [word for step in models for word in options_of(step, *FEW)]
-    small += options_of("bitext", "job.max_length=64")
     small += [f"++chain.steps.{step}.options.job.{word}" for step in ("pairs", "back_pairs") for word in LENIENT]
     for step in ("text", "back_text", "test_bitext_only", "test_forward"):
         small += options_of(step, "decoding.maximum_length=8", "decoding.maximum_ratio=0")

@@ -133,6 +133,24 @@ def test_what_a_chain_cannot_read_or_use_is_one_line_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("chain.monolingual.target=raw/none*", "step 'text_1': option 'input' names 'raw/none*', which is not there"),
+        ("chain.test.reference=raw/none", "step 'compare': option 'reference' names 'raw/none', which is not there"),
+        ("chain.exclude=[raw/none]", "step 'bitext': corpus path 'raw/none' matches no file"),
+        ("chain.rounds=1", None),
+    ],
+)
+def test_text_that_a_late_step_of_a_chain_reads_must_be_there_before_the_first_begins(toy, option, sentence) -> None:
+    names = {"chain.monolingual.target": "raw/a.txt", "chain.test.input": "raw/a.txt", "chain.test.reference": "raw/*"}
+    words = ["chain=back_translation", "chain.source_language=de", "chain.target_language=en", "corpus=tsv"]
+    words += ["corpus.paths=[raw/a.txt]", *(f"{name}={value}" for name, value in names.items()), "dry_run=true"]
+    done = toy.submit(*words, option)
+    assert done.returncode == (0 if sentence is None else 2), said(done)
+    assert sentence is None or done.stderr.startswith(f"error: {sentence}")
+
+
+@pytest.mark.parametrize(
     ("option", "place"),
     [
         ("trainer.max_steps=5", "++chain.steps.pretrain.options.trainer.max_steps=VALUE"),
