@@ -22,6 +22,7 @@ from torch import Tensor
 from pretrain.evaluation.scoring_logits import chosen_log_probabilities
 from pretrain.evaluation.scoring_texts import TokenizedText
 from pretrain.models.attention import AttentionLayout
+from pretrain.models.evaluation_mode import evaluation_mode
 from pretrain.models.language_model import EncoderDecoderModel
 from pretrain.models.tokens import Tokens
 
@@ -101,26 +102,24 @@ def decoder_sums(
         source, given, position = decoder_view(text, mask_id, options)
         number = plan.sources.setdefault(source, len(plan.sources))
         plan.asked.append(plan.inputs.setdefault((number, given, position), len(plan.inputs)))
-    training = model.training
-    model.eval()
     sums = np.zeros(len(texts), dtype=np.float64)
     askers = _grouped(plan.asked, len(plan.inputs))
     readers = _grouped([source for source, _, _ in plan.inputs], len(plan.sources))
     inputs = list(plan.inputs)
-    for encoded in _encode(model, list(plan.sources), mask_id, language, tokens_per_batch):
-        members = [number for source in encoded.numbers for number in readers[source]]
-        for batch in _batches(members, inputs, encoded.lengths, tokens_per_batch):
-            states, starts = _decode(model, [inputs[number] for number in batch], encoded, options, language)
-            mine = [(row, text) for row, number in enumerate(batch) for text in askers[number]]
-            sizes = np.array([texts[text].num_tokens for _, text in mine])
-            begins = np.cumsum(sizes) - sizes
-            rows = np.repeat(starts[[row for row, _ in mine]] - begins, sizes) + np.arange(sizes.sum())
-            labels = np.concatenate([texts[text].ids[slice(*texts[text].scored)] for _, text in mine])
-            order = np.argsort(rows, kind="stable")  # two texts may ask one input
-            values = np.empty(len(rows))
-            values[order] = chosen_log_probabilities(model, states, rows[order], labels[order])
-            sums[[text for _, text in mine]] = np.add.reduceat(values, begins)
-    model.train(training)
+    with evaluation_mode(model):
+        for encoded in _encode(model, list(plan.sources), mask_id, language, tokens_per_batch):
+            members = [number for source in encoded.numbers for number in readers[source]]
+            for batch in _batches(members, inputs, encoded.lengths, tokens_per_batch):
+                states, starts = _decode(model, [inputs[number] for number in batch], encoded, options, language)
+                mine = [(row, text) for row, number in enumerate(batch) for text in askers[number]]
+                sizes = np.array([texts[text].num_tokens for _, text in mine])
+                begins = np.cumsum(sizes) - sizes
+                rows = np.repeat(starts[[row for row, _ in mine]] - begins, sizes) + np.arange(sizes.sum())
+                labels = np.concatenate([texts[text].ids[slice(*texts[text].scored)] for _, text in mine])
+                order = np.argsort(rows, kind="stable")  # two texts may ask one input
+                values = np.empty(len(rows))
+                values[order] = chosen_log_probabilities(model, states, rows[order], labels[order])
+                sums[[text for _, text in mine]] = np.add.reduceat(values, begins)
     return sums
 
 

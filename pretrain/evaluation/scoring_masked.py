@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pretrain.data.batching import from_rows
 from pretrain.evaluation.scoring_logits import chosen_log_probabilities
 from pretrain.evaluation.scoring_texts import TokenizedText
+from pretrain.models.evaluation_mode import evaluation_mode
 from pretrain.models.masked_lm import MaskedLanguageModel
 
 Variant = Literal["original", "within_word"]
@@ -190,25 +191,23 @@ def masked_sums(
         tokens_per_batch: about how many tokens go through the model at a time.
     """
     device = next(model.parameters()).device
-    training = model.training
-    model.eval()
     sums = np.zeros(len(texts), dtype=np.float64)
-    for queries in build_queries(texts, mask_id, variant):
-        size = max(1, tokens_per_batch // queries.length)
-        log_probabilities = [np.zeros(0)]
-        for start in range(0, len(queries), size):
-            stop = min(start + size, len(queries))
-            if start == 0 or stop - start < size:  # positions and layout are those of the last batch otherwise
-                shape = (stop - start, queries.length)
-                _, positions, layout = from_rows(np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.int64))
-                positions, layout = positions.to(device), layout.to(device)
-                row_starts = np.arange(stop - start) * queries.length
-            flat = torch.from_numpy(queries.rows(start, stop, mask_id).reshape(-1)).to(device)
-            targets = torch.from_numpy(row_starts + queries.first[start:stop]).to(device)
-            states = model.target_states(flat, positions, layout, targets)
-            first, last = np.searchsorted(queries.query, (start, stop))
-            asked = queries.query[first:last] - start
-            log_probabilities.append(chosen_log_probabilities(model, states, asked, queries.tokens[first:last]))
-        sums += np.bincount(queries.asker, np.concatenate(log_probabilities), minlength=len(texts))
-    model.train(training)
+    with evaluation_mode(model):
+        for queries in build_queries(texts, mask_id, variant):
+            size = max(1, tokens_per_batch // queries.length)
+            log_probabilities = [np.zeros(0)]
+            for start in range(0, len(queries), size):
+                stop = min(start + size, len(queries))
+                if start == 0 or stop - start < size:  # positions and layout are those of the last batch otherwise
+                    shape = (stop - start, queries.length)
+                    _, positions, layout = from_rows(np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.int64))
+                    positions, layout = positions.to(device), layout.to(device)
+                    row_starts = np.arange(stop - start) * queries.length
+                flat = torch.from_numpy(queries.rows(start, stop, mask_id).reshape(-1)).to(device)
+                targets = torch.from_numpy(row_starts + queries.first[start:stop]).to(device)
+                states = model.target_states(flat, positions, layout, targets)
+                first, last = np.searchsorted(queries.query, (start, stop))
+                asked = queries.query[first:last] - start
+                log_probabilities.append(chosen_log_probabilities(model, states, asked, queries.tokens[first:last]))
+            sums += np.bincount(queries.asker, np.concatenate(log_probabilities), minlength=len(texts))
     return sums

@@ -16,6 +16,7 @@ from conf.errors import InputError
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.conv_layers import SQRT_HALF, ConvDecoderLayer, WeightNormLinear
 from pretrain.models.conv_seq2seq import ConvSeq2SeqModel, Memory
+from pretrain.models.evaluation_mode import evaluation_mode
 from pretrain.models.layers import working_dtype
 from pretrain.models.tokens import Tokens
 
@@ -97,20 +98,15 @@ class ConvIncrementalDecoder:
         for side, language in (("source", source_language), ("target", target_language)):
             _check_language(model, side, language)
         self._language = target_language
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.no_grad():
-                keys, values = _encode(model, source_ids, source_lengths, source_language)
-                self._source = _Source(keys, values, source_lengths)
-                self._input = FoldedLinear(model.decoder.embeddings.projection)
-                self._layers = [_FoldedLayer(cast(ConvDecoderLayer, layer)) for layer in model.decoder.layers]
-                self._output = FoldedLinear(model.decoder.output)
-                dtype = working_dtype(model.head.bias, model.head.bias.device)
-                self._matrix = model.output_matrix()[: model.vocab_size].to(dtype)
-                self._bias = model.head.bias[: model.vocab_size].to(dtype)
-        finally:
-            model.train(was_training)
+        with evaluation_mode(model), torch.no_grad():
+            keys, values = _encode(model, source_ids, source_lengths, source_language)
+            self._source = _Source(keys, values, source_lengths)
+            self._input = FoldedLinear(model.decoder.embeddings.projection)
+            self._layers = [_FoldedLayer(cast(ConvDecoderLayer, layer)) for layer in model.decoder.layers]
+            self._output = FoldedLinear(model.decoder.output)
+            dtype = working_dtype(model.head.bias, model.head.bias.device)
+            self._matrix = model.output_matrix()[: model.vocab_size].to(dtype)
+            self._bias = model.head.bias[: model.vocab_size].to(dtype)
         count = len(source_ids)
         self._buffers = [keys.new_zeros(count, 1, layer.buffered) for layer in self._layers]
 

@@ -26,6 +26,7 @@ from pretrain.data.batching import from_rows
 from pretrain.models.attention import AttentionLayout
 from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
 from pretrain.models.encoder_decoder import EncoderDecoder
+from pretrain.models.evaluation_mode import evaluation_mode
 from pretrain.models.huggingface_config import check_exportable, config_from_huggingface, config_to_huggingface
 from pretrain.models.huggingface_names import from_huggingface, has_sentence_head, to_huggingface
 from pretrain.models.huggingface_roberta import roberta_as_bert
@@ -235,26 +236,24 @@ def largest_difference(
     longest = min(64, model.config.max_positions)
     lengths = [longest, max(longest // 2, 1), max(longest // 5, 1)]
     first = _RandomSide(lengths, model.vocab_size, generator)
-    was_training = model.training
-    model.eval()
-    if isinstance(model, Seq2SeqModel):
-        second = _RandomSide(lengths[::-1], model.vocab_size, generator)
-        source, target = direction.ids(model)
-        ours = model(
-            Tokens(*first.inputs, None if source is None else torch.full_like(first.inputs[0], source)),
-            Tokens(*second.inputs, None if target is None else torch.full_like(second.inputs[0], target)),
-            second.real,
-        )
-        logits = theirs(
-            input_ids=first.ids,
-            attention_mask=first.mask,
-            decoder_input_ids=second.ids,
-            decoder_attention_mask=second.mask,
-        ).logits[second.mask.bool()]
-    else:
-        ours = model(*first.inputs, first.real)
-        logits = theirs(input_ids=first.ids, attention_mask=first.mask).logits[first.mask.bool()]
-    model.train(was_training)
+    with evaluation_mode(model):
+        if isinstance(model, Seq2SeqModel):
+            second = _RandomSide(lengths[::-1], model.vocab_size, generator)
+            source, target = direction.ids(model)
+            ours = model(
+                Tokens(*first.inputs, None if source is None else torch.full_like(first.inputs[0], source)),
+                Tokens(*second.inputs, None if target is None else torch.full_like(second.inputs[0], target)),
+                second.real,
+            )
+            logits = theirs(
+                input_ids=first.ids,
+                attention_mask=first.mask,
+                decoder_input_ids=second.ids,
+                decoder_attention_mask=second.mask,
+            ).logits[second.mask.bool()]
+        else:
+            ours = model(*first.inputs, first.real)
+            logits = theirs(input_ids=first.ids, attention_mask=first.mask).logits[first.mask.bool()]
     return float((logits - ours.to(torch.float32)).abs().max())
 
 

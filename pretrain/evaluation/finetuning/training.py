@@ -17,6 +17,7 @@ from pretrain.evaluation.finetuning.heads import TaskModel, loss_of, make_model,
 from pretrain.evaluation.finetuning.recipe import Precision, Recipe
 from pretrain.evaluation.tasks.definition import Kind
 from pretrain.models.encoder import Encoder
+from pretrain.models.evaluation_mode import evaluation_mode
 from pretrain.optim.adamw import adamw
 from pretrain.optim.groups import depths_below_head
 from pretrain.optim.schedules import constant, linear, slanted_triangular
@@ -150,19 +151,17 @@ def finetune(
 @torch.inference_mode()
 def predict(model: TaskModel, kind: Kind, data: EncodedItems, pad_id: int, precision: Precision = "fp32") -> Outputs:
     """Probabilities or scores [items, labels], in the order of the items; batched by length. The mode is put back."""
-    was_training = model.training
-    model.eval()
     order = np.argsort(data.item_lengths, kind="stable")
     width = int(np.diff(data.items).max()) if kind == "choice" else model.num_labels
     out = np.zeros((len(data), width), dtype=np.float64)
-    for start in range(0, len(order), EVALUATION_BATCH):
-        members = order[start : start + EVALUATION_BATCH]
-        batch = collate(data, members.tolist(), pad_id)
-        with autocast(precision):
-            logits = model.logits(batch)
-        outputs = outputs_of(kind, logits, batch).numpy()
-        out[members, : outputs.shape[1]] = outputs
-    model.train(was_training)
+    with evaluation_mode(model):
+        for start in range(0, len(order), EVALUATION_BATCH):
+            members = order[start : start + EVALUATION_BATCH]
+            batch = collate(data, members.tolist(), pad_id)
+            with autocast(precision):
+                logits = model.logits(batch)
+            outputs = outputs_of(kind, logits, batch).numpy()
+            out[members, : outputs.shape[1]] = outputs
     return out
 
 

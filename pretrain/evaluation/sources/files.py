@@ -22,7 +22,7 @@ from conf.errors import InputError
 ARCHIVE = re.compile(r"(.+)\.(zip|tar|tgz|tar\.gz)", re.IGNORECASE)
 BOM = "\ufeff"
 NOT_DATA = "__MACOSX"
-DAMAGED_ARCHIVE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError, NotImplementedError)
+DAMAGED_ARCHIVE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError)
 
 
 @dataclass(frozen=True)

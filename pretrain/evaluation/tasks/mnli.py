@@ -15,6 +15,17 @@ from pretrain.evaluation.tasks.layouts import GLUE_HOME
 from pretrain.evaluation.tasks.published import bert_base_on_glue, human_on_glue
 
 LABELS = ("entailment", "neutral", "contradiction")
+# The columns of the corpus's own files, and of XNLI's; sentences of one text are a group.
+GOLD = Texts(
+    "sentence1",
+    "sentence2",
+    LABELS,
+    "gold_label",
+    id=("pairID",),
+    group="promptID",
+    facts=("genre",),
+    no_label=("-",),
+)
 
 
 def mnli(genres: Literal["matched", "mismatched"] = "matched") -> TaskDefinition:
@@ -24,16 +35,6 @@ def mnli(genres: Literal["matched", "mismatched"] = "matched") -> TaskDefinition
         "dev": (f"dev_{genres}.tsv",),
         "test": (f"test_{genres}.tsv",),
     }
-    item = Texts(
-        "sentence1",
-        "sentence2",
-        LABELS,
-        "gold_label",
-        id=("pairID",),
-        group="promptID",
-        facts=("genre",),
-        no_label=("-",),
-    )
     readers = {"jsonl": jsonl.rows, "txt": tsv.rows}
     matched = genres == "matched"
     return TaskDefinition(
@@ -43,12 +44,12 @@ def mnli(genres: Literal["matched", "mismatched"] = "matched") -> TaskDefinition
         labels=LABELS,
         metrics=("accuracy",),
         layouts=(
-            Layout("GLUE", glue, each(tsv.rows, item), ("MNLI",)),
+            Layout("GLUE", glue, each(tsv.rows, GOLD), ("MNLI",)),
             *(
                 Layout(
                     f"MultiNLI 1.0 {ending}",
                     {"train": (f"multinli_1.0_train.{ending}",), "dev": (f"multinli_1.0_dev_{genres}.{ending}",)},
-                    each(reader, item),
+                    each(reader, GOLD),
                     ("multinli_1.0",),
                 )
                 for ending, reader in readers.items()

@@ -13,8 +13,8 @@ from pretrain.evaluation.sources.rows import Split
 from pretrain.evaluation.tasks.columns import Texts
 from pretrain.evaluation.tasks.definition import Anchor, HubSource, Item, Layout, TaskDefinition, each
 from pretrain.evaluation.tasks.layouts import HUB_SPLITS
+from pretrain.evaluation.tasks.mnli import GOLD, LABELS
 
-LABELS = ("entailment", "neutral", "contradiction")
 Language = Literal["ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh"]
 # Multilingual BERT (uncased) tuned on English.
 ZERO_SHOT: Mapping[str, float] = {"en": 0.814, "zh": 0.638, "es": 0.743, "de": 0.705, "ar": 0.621, "ur": 0.583}
@@ -23,16 +23,6 @@ SOURCE = "google-research/bert, multilingual.md (zero shot, uncased)"
 
 def xnli(language: Language = "en") -> TaskDefinition:
     """Accuracy; the test labels are public. The three sentences of one text are a group."""
-    evaluation = Texts(
-        "sentence1",
-        "sentence2",
-        LABELS,
-        "gold_label",
-        id=("pairID",),
-        group="promptID",
-        facts=("genre",),
-        no_label=("-",),
-    )
     training = Texts("premise", "hypo", LABELS, spelled={"contradictory": "contradiction"})
 
     def read(files: Sequence[DataFile], split: Split) -> Iterator[Item]:
@@ -40,7 +30,7 @@ def xnli(language: Language = "en") -> TaskDefinition:
             yield from each(tsv.rows, training)(files, split)
             return
         for file in files:
-            yield from (evaluation(row) for row in tsv.rows(file, split) if row.text("language") == language)
+            yield from (GOLD(row) for row in tsv.rows(file, split) if row.text("language") == language)
 
     files: Mapping[Split, tuple[str, ...]] = {
         "train": (f"XNLI-MT-1.0/multinli/multinli.train.{language}.tsv",),
