@@ -206,34 +206,6 @@ class TaskDefinition:
         return f"task {self.name} lacks its {split} split: expected {wanted} {place}, from {self.home}"
 
 
-@dataclass(frozen=True)
-class Availability:
-    """What of a task is there: the files of each split, and a sentence for each split that is not."""
-
-    task: str
-    files: Mapping[Split, tuple[str, ...]]
-    missing: Mapping[Split, str]
-    scored: Split
-
-    @property
-    def can_be_scored(self) -> bool:
-        """Whether the scored split is there."""
-        return self.scored in self.files
-
-
-def availability(definitions: Iterable[TaskDefinition], files: TaskFiles) -> list[Availability]:
-    """Which of the tasks a place has, and which files are missing for the rest. Opens no file."""
-    found = []
-    for definition in definitions:
-        location = definition.locate(files)
-        there = {} if location is None else location.files
-        splits = [split for split in SPLITS if any(split in layout.files for layout in definition.layouts)]
-        names = {split: tuple(file.name for file in there[split]) for split in splits if split in there}
-        missing = {split: definition.missing(files, split) for split in splits if split not in there}
-        found.append(Availability(definition.name, names, missing, definition.scored))
-    return found
-
-
 def format_hash(definition: TaskDefinition, items: Iterable[Item]) -> str:
     """SHA-256 over the task's name and version and all of its items in their order: what was read, as it was read."""
     digest = hashlib.sha256(f"{definition.name}.{definition.version}\n".encode())

@@ -6,7 +6,7 @@ import pytest
 
 from conf.errors import InputError
 from pretrain.evaluation.sources.files import TaskFiles
-from pretrain.evaluation.tasks.definition import TextItem, availability, format_hash
+from pretrain.evaluation.tasks.definition import TextItem, format_hash
 from pretrain.evaluation.tasks.mnli import mnli
 from pretrain.evaluation.tasks.pairs_jsonl import pairs_jsonl
 from pretrain.evaluation.tasks.rte import rte
@@ -100,15 +100,16 @@ def test_a_split_without_a_row_is_refused(tmp_path):
         texts(TaskFiles(tmp_path), "dev")
 
 
-def test_availability_names_files_and_what_is_missing(tmp_path):
+def test_a_place_says_which_files_it_has_and_what_is_missing(tmp_path):
     write_rte(tmp_path / "RTE")
-    found, absent = availability([rte(), mnli()], TaskFiles(tmp_path))
-    assert found.task == "rte" and found.can_be_scored
-    assert found.files == {"train": (f"{tmp_path}/RTE/train.tsv",), "dev": (f"{tmp_path}/RTE/dev.tsv",)}
-    assert list(found.missing) == ["test"]
-    assert absent.task == "mnli_matched" and not absent.can_be_scored and absent.files == {}
-    assert list(absent.missing) == ["train", "dev", "test"]
-    assert "MNLI/dev_matched.tsv" in absent.missing["dev"] and "https://" in absent.missing["dev"]
+    files = TaskFiles(tmp_path)
+    found = rte().locate(files)
+    names = {split: tuple(file.name for file in those) for split, those in found.files.items()}
+    assert names == {"train": (f"{tmp_path}/RTE/train.tsv",), "dev": (f"{tmp_path}/RTE/dev.tsv",)}
+    assert mnli().locate(files) is None
+    sentence = mnli().missing(files, "dev")
+    assert "task mnli_matched lacks its dev split" in sentence
+    assert "MNLI/dev_matched.tsv" in sentence and "https://" in sentence
 
 
 def test_ids_that_occur_twice_are_told_apart(tmp_path):

@@ -16,7 +16,6 @@ import pytest
 from conf.errors import InputError
 from pretrain.evaluation.sources import tsv
 from pretrain.evaluation.sources.files import TaskFiles
-from pretrain.evaluation.tasks.definition import availability
 
 DATA = Path(os.environ.get("SHARED_DATA", Path(__file__).resolve().parents[4].parent / "shared" / "data")) / "eval"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"needs the data sets in {DATA}")
@@ -211,14 +210,11 @@ def test_winogender_gives_the_authors_sentences(files):
         assert set(item.facts) >= {"bergsma_pct_female", "bls_pct_female"}
 
 
-def test_availability_over_everything(files):
-    found = {
-        one.task: one
-        for one in availability([definition(name) for name in ("rte", "piqa", "cola", "xwinograd")], files)
-    }
-    assert "train" in found["rte"].files and "train" in found["piqa"].missing and found["cola"].can_be_scored
-    absent = found["xwinograd_en"]
-    assert not absent.can_be_scored and "crosslingual_winograd" in absent.missing["test"]
+def test_a_folder_of_everything_says_what_it_has(files):
+    found = {name: definition(name).locate(files) for name in ("rte", "piqa", "cola", "xwinograd")}
+    assert "train" in found["rte"].files and "train" not in found["piqa"].files
+    assert definition("cola").scored in found["cola"].files and found["xwinograd"] is None
+    assert "crosslingual_winograd" in definition("xwinograd").missing(files, "test")
 
 
 def test_files_after_public_bug_reports(tmp_path):
