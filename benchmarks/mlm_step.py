@@ -12,7 +12,6 @@ the plain loop in random order; with --breakdown `PART_factor_SHAPE`, ours over 
 
 import argparse
 import os
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -20,12 +19,12 @@ from pathlib import Path
 import torch
 
 from benchmarks import mlm_breakdown, mlm_data
+from benchmarks.command import run
 from benchmarks.harness import Measurement, alternate, arguments, report
 from benchmarks.mlm_data import VOCABULARY
 from benchmarks.mlm_peers import Contest
 from benchmarks.timing import CLOCKS
 from benchmarks.transformers_trainer import Shape
-from conf.errors import InputError
 
 SHAPES = {
     "tiny": Shape("bert_tiny", 2, 128, 2, VOCABULARY),
@@ -131,8 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run(main)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,9 +21,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from benchmarks.command import run
 from benchmarks.harness import alternate, arguments, report
 from benchmarks.timing import CLOCKS
-from conf.errors import InputError
 from pipeline.tokenizer import special_ids, train_wordpiece
 from pretrain.data.batching import from_rows
 from pretrain.evaluation.challenge.builder import build
@@ -162,8 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run(main)

@@ -13,7 +13,6 @@ fragments alone, as if they stood at the beginning: as much work as ours, anothe
 
 import argparse
 import os
-import sys
 import tempfile
 from dataclasses import replace
 from functools import partial
@@ -22,11 +21,11 @@ from pathlib import Path
 import torch
 
 from benchmarks import mlm_data
+from benchmarks.command import run
 from benchmarks.harness import Measurement, alternate, arguments, report
 from benchmarks.plain_loop import Attention
 from benchmarks.seq2seq_peers import Feeding, Seq2SeqContest, Seq2SeqShape
 from benchmarks.timing import CLOCKS
-from conf.errors import InputError
 
 ROW_LENGTH = 128
 SHAPES = {
@@ -142,8 +141,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run(main)
