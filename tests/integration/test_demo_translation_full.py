@@ -11,7 +11,8 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 MODELS = ("reverse", "forward", "bitext_only", "mass", "mass_then_bitext", "sampled", "untagged", "both")
 TRANSLATED = ("text", "sampled_text", *(f"test_{arm}" for arm in MODELS if arm not in ("reverse", "mass_then_bitext")))
-TRAINING = ("trainer.max_steps=20", "trainer.validation_every=0", "schedule.warmup=10", "ranks=1", "model.hidden_size=64")
+SIZE = ("model.hidden_size=64", "ranks=1")
+TRAINING = ("trainer.max_steps=20", "trainer.validation_every=0", "schedule.warmup=10", *SIZE)
 DECODING = ("decoding.maximum_length=10", "decoding.maximum_ratio=0", "ranks=1")
 # A model of so few steps says the same over and over.
 LENIENT = ("max_repeats=null", "language_confidence=null", "direction_check=off", "deduplicate=false")
@@ -36,8 +37,10 @@ def test_the_full_demo_ends_with_a_table_of_seeds_for_each_language(tmp_path):
     venv = Path(sys.prefix)
     done = subprocess.run(
         # -o: what is installed counts as up to date, whatever the checkout's times.
-        ["make", "-f", str(REPOSITORY / "Makefile"), "-o", str(venv / ".installed"), "demo-translation", "FULL=1"]
-        + [f"VENV={venv}", f"OPTIONS={' '.join(options())}"],
+        [
+            *("make", "-f", str(REPOSITORY / "Makefile"), "-o", str(venv / ".installed")),
+            *("demo-translation", "FULL=1", f"VENV={venv}", f"OPTIONS={' '.join(options())}"),
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,

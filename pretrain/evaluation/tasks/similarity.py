@@ -149,6 +149,11 @@ class PreparedSimilarity:
             for label, model in models
         ]
 
+    @property
+    def labels(self) -> NDArray[np.float64]:
+        """[items], what people said."""
+        return np.array([item.label for item in self.items], dtype=np.float64)
+
     def collect(self, results: Sequence[dict[str, Any]]) -> Outcome:
         """The task's correlations, each with an interval for other items."""
         outcome = Outcome(notes=list(self.notes))
@@ -166,10 +171,9 @@ class PreparedSimilarity:
             behind: dict[ModelName, Runs] = {}
             for model, scores, seeds, fingerprint in models:
                 estimates[model] = (self._estimate(metric, scores), seeds, self._signature(metric, seeds, fingerprint))
-                labels = [item.label for item in self.items]
-                behind[model] = Runs(tuple(METRICS[metric](labels, run) for run in scores) if seeds else ())
+                behind[model] = Runs(tuple(METRICS[metric](self.labels, run) for run in scores) if seeds else ())
             outcome.add(self.name, metric, len(self.items), estimates, behind)
-        labels = [job.name.rpartition("/")[2] for job in self.jobs]
+        names = [job.name.rpartition("/")[2] for job in self.jobs]
         for index, item in enumerate(self.items):
             outcome.items.append(
                 {
@@ -180,19 +184,17 @@ class PreparedSimilarity:
                     "text_b": item.text_b,
                     "label": item.label,
                     "facts": dict(item.facts),
-                    "predictions": {label: float(run[index]) for label, run in zip(labels, found, strict=True)},
+                    "predictions": {name: float(run[index]) for name, run in zip(names, found, strict=True)},
                 }
             )
         return outcome
 
     def _estimate(self, metric: str, scores: NDArray[np.float64]) -> Estimate:
-        labels = np.array([item.label for item in self.items], dtype=np.float64)
-
         def statistic(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.stack([weighted_metric(metric, labels, run, weights) for run in scores])
+            return np.stack([weighted_metric(metric, self.labels, run, weights) for run in scores])
 
         groups = [item.group for item in self.items]
-        return runs_and_items_interval(statistic, len(labels), groups, -1.0)
+        return runs_and_items_interval(statistic, len(self.items), groups, -1.0)
 
     def _signature(self, metric: str, seeds: tuple[int, ...], fingerprint: str) -> str:
         definition = self.task.definition

@@ -71,11 +71,11 @@ def test_options_change_what_is_scored(subject, data):
 def test_wrong_options_and_data_are_refused_in_a_sentence(subject, data, tmp_path):
     with pytest.raises(InputError, match="task rte is a classification: only a regression"):
         Similarity(rte())
-    with pytest.raises(InputError, match="task.split must be one of train, dev, test or null, but is 'deb'"):
+    with pytest.raises(InputError, match=r"task\.split must be one of train, dev, test or null, but is 'deb'"):
         Similarity(stsb(), split="deb")
-    with pytest.raises(InputError, match="task.max_items must be at least 3 or null, but is 2"):
+    with pytest.raises(InputError, match=r"task\.max_items must be at least 3 or null, but is 2"):
         Similarity(stsb(), max_items=2)
-    with pytest.raises(InputError, match="task.max_length must be at least 3, but is 2"):
+    with pytest.raises(InputError, match=r"task\.max_length must be at least 3, but is 2"):
         Similarity(stsb(), max_length=2)
     with pytest.raises(InputError, match="at most 64, the model's positions, but is 65"):
         Similarity(stsb(), max_length=65).prepare(subject, data)
