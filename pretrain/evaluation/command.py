@@ -9,8 +9,9 @@ from omegaconf import DictConfig
 from conf.errors import InputError
 from conf.files import directory_lock
 from conf.provenance import write_provenance
+from pretrain.evaluation.finetuning_ranks import FinetuningRanks
 from pretrain.evaluation.subject import read_subject
-from pretrain.evaluation.suite import evaluate_tasks
+from pretrain.evaluation.suite import evaluate_tasks, in_a_pool
 from pretrain.evaluation.table import print_scores
 from pretrain.evaluation.tasks.base import Task
 
@@ -21,8 +22,11 @@ def run(
     seeds: list[int],
     initialisations: list[int],
     directory: Path | None,
+    ranks: FinetuningRanks | None = None,
 ) -> None:
     """Evaluate `config.checkpoint` on tasks, write the results into `config.output` and print them.
+
+    With `ranks` each of them calls this, and the first one writes and prints.
 
     Raises:
         InputError: see `read_subject` and `evaluate_tasks`; or another run holds `output`.
@@ -35,6 +39,9 @@ def run(
         )
     subject = read_subject(config.checkpoint, seeds, initialisations)
     output = Path(config.output)
+    if ranks is not None and not ranks.group.ranks.is_main:
+        evaluate_tasks(tasks, subject, directory, output, ranks.run, writes=False)
+        return
     with directory_lock(output):
         write_provenance(
             output,
@@ -42,6 +49,7 @@ def run(
             inputs={"checkpoint": subject.fingerprint},
             seeds={f"seed_{seed}": seed for seed in seeds},
         )
-        outcomes = evaluate_tasks(tasks, subject, directory, output, config.workers)
+        run_jobs = in_a_pool(config.workers) if ranks is None else ranks.run
+        outcomes = evaluate_tasks(tasks, subject, directory, output, run_jobs)
     print_scores(outcomes, subject.source)
     print(f"{output / 'scores.json'}: written after {time.monotonic() - started:.0f} s")

@@ -10,17 +10,18 @@ import json
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from conf.errors import InputError
 from conf.files import atomic_write_text
 from conf.progress import progress
+from pretrain.distributed import Group
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,9 @@ class Job(Protocol):
     def execute(self) -> dict[str, Any]:
         """Do the work; the result is plain JSON."""
         ...
+
+
+OneJob = TypeVar("OneJob", bound=Job)
 
 
 def hash_of(value: Any) -> str:
@@ -86,6 +90,31 @@ def run_all(jobs: Sequence[Job], directory: Path, workers: int, label: str) -> l
             results[job.name] = result
             bar.update(len(results), note=job.name)
     return [results[name] for name in names]
+
+
+def run_together(
+    jobs: Sequence[OneJob],
+    directory: Path,
+    group: Group,
+    execute: Callable[[OneJob], dict[str, Any]],
+    label: str,
+) -> list[dict[str, Any]]:
+    """As `run_all`, but one job after the other, each by all ranks of the group together. A collective call.
+
+    The first rank reads and writes the results; every rank gets them.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    results = group.from_main(lambda: [_read(directory, job) for job in jobs])
+    with progress(label, len(jobs)) if group.ranks.is_main else contextlib.nullcontext() as bar:
+        for number, job in enumerate(jobs):
+            result = results[number]
+            if result is None:
+                result = results[number] = execute(job)
+                if group.ranks.is_main:
+                    _write(directory, job, result)
+            if bar is not None:
+                bar.update(number + 1, note=job.name)
+    return [result for result in results if result is not None]
 
 
 def _finished(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:

@@ -2,13 +2,13 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
-from pretrain.evaluation.runs import run_all
+from pretrain.evaluation.runs import Job, run_all
 from pretrain.evaluation.scores import Outcome, write_items, write_scores
 from pretrain.evaluation.subject import Subject
 from pretrain.evaluation.tasks.base import PreparedTask, Task, TaskMissing
@@ -31,16 +31,22 @@ def available_cores() -> int:
 
 
 def evaluate_tasks(
-    tasks: Mapping[str, Task], subject: Subject, directory: Path | None, output: Path, workers: int | None
+    tasks: Mapping[str, Task],
+    subject: Subject,
+    directory: Path | None,
+    output: Path,
+    run: Callable[[Sequence[Job], Path], list[dict[str, Any]]],
+    writes: bool = True,
 ) -> list[Outcome]:
-    """Prepare all tasks, run all their jobs in one pool, write `scores.json`, `items/` and `runs/` into `output`.
+    """Prepare all tasks, run all their jobs, write `scores.json`, `items/` and `runs/` into `output`.
 
     Args:
         tasks: what to run, by the name to call it by when it is left out.
         subject: the checkpoint and its seeds.
         directory: where relative paths of tasks begin.
         output: an existing directory.
-        workers: processes, one thread each; None for one per core.
+        run: gives the results of jobs in their order, and keeps them in the folder it is given.
+        writes: whether this process writes anything but the results of jobs (of several ranks, one does).
 
     Raises:
         InputError: a task that cannot be prepared (one whose data are not there is left out), or nothing is left.
@@ -64,18 +70,29 @@ def evaluate_tasks(
     if not prepared:
         raise InputError("no task is left to run: give tasks=DIR, or a suite with tasks that need no data")
     jobs = [job for ready in prepared for job in ready.jobs]
-    results = run_all(jobs, output / "runs", available_cores() if workers is None else workers, "evaluation")
+    results = run(jobs, output / "runs")
     outcomes: list[Outcome] = []
-    (output / "items").mkdir(exist_ok=True)
+    (output / "items").mkdir(exist_ok=True, parents=True)
     done = 0
     for ready in prepared:
         count = len(ready.jobs)
         outcome = ready.collect(results[done : done + count])
         done += count
-        write_items(output / "items" / f"{ready.name}.jsonl", outcome)
+        if writes:
+            write_items(output / "items" / f"{ready.name}.jsonl", outcome)
         outcomes.append(outcome)
-    write_scores(output / "scores.json", outcomes)
+    if writes:
+        write_scores(output / "scores.json", outcomes)
     return outcomes
+
+
+def in_a_pool(workers: int | None) -> Callable[[Sequence[Job], Path], list[dict[str, Any]]]:
+    """Jobs in so many processes of one thread each; None for one per core."""
+
+    def run(jobs: Sequence[Job], folder: Path) -> list[dict[str, Any]]:
+        return run_all(jobs, folder, available_cores() if workers is None else workers, "evaluation")
+
+    return run
 
 
 def chosen_tasks(suite: Suite) -> dict[str, Task]:

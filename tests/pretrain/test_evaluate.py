@@ -157,3 +157,44 @@ def test_bad_input_is_one_sentence_and_not_exit_code_0(
     (line,) = [line for line in err.splitlines() if line.startswith("error:")]
     assert sentence in line
     assert "Traceback" not in err
+
+
+def test_finetune_on_two_ranks_writes_once_and_finds_its_runs_again(checkpoint, tmp_path):  # noqa: F811
+    write_task(tmp_path / "mine", name="mine", train=32)
+    arguments = [
+        f"checkpoint={checkpoint}",
+        f"output={tmp_path / 'out'}",
+        f"task.data={tmp_path / 'mine'}",
+        "task.recipe.epochs=1",
+        "task.recipe.max_length=32",
+        "seeds=[1,2]",
+        "deepspeed=zero1",
+        "ranks=2",
+    ]
+    code, _, err = run("pretrain.finetune", *arguments)
+    assert code == 2 and "give both the same value (deepspeed.precision=fp32)" in err
+    code, out, err = run("pretrain.finetune", *arguments, "deepspeed.precision=fp32", "save=true")
+    assert code == 0 and out.count("written after") == 1, err
+    (score,) = json.loads((tmp_path / "out" / "scores.json").read_text())["scores"]
+    assert len(score["runs"]) == 2
+    (folder,) = (tmp_path / "out" / "encoders").iterdir()
+    assert len(list(folder.iterdir())) == 2
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()}
+    # Alone, the runs that two ranks made are there already.
+    alone = [word for word in arguments if not word.startswith(("deepspeed", "ranks"))]
+    code, _, err = run("pretrain.finetune", *alone, "save=true")
+    assert code == 0 and "2 of 2 runs are there already" in err, err
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["ranks=0"], "option 'ranks' must be at least 1, but is 0"),
+        (["ranks=2"], "2 ranks fine-tune one model together, under DeepSpeed: add deepspeed=zero1, or give workers=2"),
+        (["deepspeed=zero1", "workers=2"], "workers runs side by side and deepspeed all ranks together"),
+    ],
+)
+def test_ranks_that_do_not_fit_are_refused(options, sentence, checkpoint, tmp_path):  # noqa: F811
+    code, _, err = run("pretrain.finetune", f"checkpoint={checkpoint}", f"output={tmp_path}", "task.data=x", *options)
+    assert code == 2 and sentence in err, err

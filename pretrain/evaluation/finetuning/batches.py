@@ -3,6 +3,8 @@
 Pure functions of lengths and a generator; no model is known here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +16,7 @@ from torch import Tensor
 from pretrain.data.batching import from_rows
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.models.attention import AttentionLayout
+from pretrain.models.tokens import moved
 
 BUCKET_BATCHES = 50
 
@@ -24,7 +27,8 @@ class TaskBatch:
 
     `input_ids`, `position_ids`, `token_type_ids` int64 [T] (padding is of type 0); `starts` int64 [S], the first token
     of each sequence in the flat tokens, in the order of the items; `counts` int64 [B], the sequences of each item;
-    `spans` int64 [B, 4], flat tokens [start, end) of both spans; `labels` float64 [B].
+    `spans` int64 [B, 4], flat tokens [start, end) of both spans; `labels` float64 [B]. `weight` (a scalar) is what the
+    batch's mean loss counts for: B, or 0 for a batch that only keeps a rank busy while others have items.
     """
 
     input_ids: Tensor
@@ -36,6 +40,15 @@ class TaskBatch:
     counts: Tensor
     labels: Tensor
     spans: Tensor | None
+    weight: Tensor
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> TaskBatch:
+        """The same batch on another device."""
+        return moved(self, device, non_blocking)
+
+    def for_compiled_code(self) -> None:
+        """Have a compiled graph assume nothing of the number of sequences."""
+        self.layout.for_compiled_code()
 
 
 def bucketed_batches(lengths: Sequence[int], batch_size: int, generator: np.random.Generator) -> list[list[int]]:
@@ -105,6 +118,7 @@ def collate(data: EncodedItems, chosen: Sequence[int], pad_id: int) -> TaskBatch
         counts=_int64(counts),
         labels=torch.from_numpy(data.labels[members]),
         spans=spans,
+        weight=torch.tensor(float(len(members))),
     )
 
 

@@ -70,8 +70,8 @@ class SpanModel(nn.Module):
         assert batch.spans is not None  # the items are of this kind
         bounds = batch.spans.view(-1, 2)
         lengths = bounds[:, 1] - bounds[:, 0]
-        owner = torch.repeat_interleave(torch.arange(len(bounds)), lengths)
-        within = torch.arange(len(owner)) - (lengths.cumsum(0) - lengths)[owner]
+        owner = torch.repeat_interleave(torch.arange(len(bounds), device=lengths.device), lengths)
+        within = torch.arange(len(owner), device=lengths.device) - (lengths.cumsum(0) - lengths)[owner]
         wanted = torch.cat([batch.starts, bounds[:, 0][owner] + within])
         hidden = self.encoder(
             batch.input_ids,
@@ -120,8 +120,9 @@ def item_logits(kind: Kind, logits: Tensor, batch: TaskBatch) -> Tensor:
     """[B, labels], for a choice [B, most options] with -inf where an item has fewer options."""
     if kind != "choice":
         return logits
-    places = torch.arange(int(batch.counts.max()))[None, :] < batch.counts[:, None]
-    return torch.full(places.shape, -math.inf, dtype=logits.dtype).masked_scatter(places, logits.squeeze(-1))
+    places = torch.arange(int(batch.counts.max()), device=logits.device)[None, :] < batch.counts[:, None]
+    empty = torch.full(places.shape, -math.inf, dtype=logits.dtype, device=logits.device)
+    return empty.masked_scatter(places, logits.squeeze(-1))
 
 
 def outputs_of(kind: Kind, logits: Tensor, batch: TaskBatch) -> Tensor:

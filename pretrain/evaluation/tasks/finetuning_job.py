@@ -14,6 +14,7 @@ from pretrain.evaluation.encoder_folder import save_encoder
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.recipe import Recipe
 from pretrain.evaluation.finetuning.training import finetune
+from pretrain.evaluation.finetuning.updates import Alone, MakeUpdates
 from pretrain.evaluation.learning_curve import subset
 from pretrain.evaluation.metrics import labelled_scores
 from pretrain.evaluation.subject import ModelChoice
@@ -130,10 +131,12 @@ class FinetuningJob:
             "encoder": None if self.save_to is None else Path(self.save_to).is_dir(),
         }
 
-    def execute(self) -> dict[str, Any]:
-        """Outputs of every set, and of every epoch the loss and the first metric of the first set.
+    def execute(self, make_updates: MakeUpdates = Alone, keeps: bool = True) -> dict[str, Any]:
+        """Run it, in this process or on several ranks, of which only one `keeps` the encoder.
 
-        `{"outputs": {set: [[...], ...]}, "losses": [...], "metrics": [...], "best_epoch": n, "steps": n}`.
+        Returns:
+            Outputs of every set, and of every epoch the loss and the first metric of the first set:
+            `{"outputs": {set: [[...], ...]}, "losses": [...], "metrics": [...], "best_epoch": n, "steps": n}`.
         """
         encoder, tokenizer = self.model.load_encoder()
         train = self.train
@@ -150,8 +153,9 @@ class FinetuningJob:
             self.recipe,
             self.seed,
             special_ids(tokenizer)["pad"],
+            make_updates,
         )
-        if self.save_to is not None:
+        if self.save_to is not None and keeps:
             folder = Path(self.save_to)
             folder.parent.mkdir(parents=True, exist_ok=True)
             save_encoder(result.model, self.model.origin(), folder)

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from conf.errors import InputError
-from pretrain.evaluation.finetuning import training
+from pretrain.evaluation.finetuning import training, updates
 from pretrain.evaluation.finetuning.batches import bucketed_batches, collate
 from pretrain.evaluation.finetuning.encoding import encode
 from pretrain.evaluation.finetuning.heads import make_model
 from pretrain.evaluation.finetuning.recipe import Recipe
-from pretrain.evaluation.finetuning.training import finetune, predict, rate_factor
+from pretrain.evaluation.finetuning.training import finetune, rate_factor
+from pretrain.evaluation.finetuning.updates import predict
 from pretrain.evaluation.metrics import accuracy, pearson
 from pretrain.optim.schedules import linear
 
@@ -115,7 +116,7 @@ def test_further_sets_are_predicted_by_the_epoch_that_counts(tokenizer):
 
 def test_layers_unfreeze_from_the_top_one_an_epoch(tokenizer, monkeypatch):
     seen = []
-    original = training.loss_of
+    original = updates.loss_of
 
     def watch(kind, logits, batch):
         seen.append({name for name, p in model_of(logits) if p.requires_grad})
@@ -124,7 +125,7 @@ def test_layers_unfreeze_from_the_top_one_an_epoch(tokenizer, monkeypatch):
     built = []
     make = training.make_model
     monkeypatch.setattr(training, "make_model", lambda *args: built.append(make(*args)) or built[-1])
-    monkeypatch.setattr(training, "loss_of", watch)
+    monkeypatch.setattr(updates, "loss_of", watch)
 
     def model_of(_):
         return list(built[-1].named_parameters())
