@@ -1,7 +1,7 @@
 """`python -m pretrain.evaluate`: scores of a checkpoint, zero-shot and fine-tuned, beside random weights.
 
-Writes `scores.json`, `items/<task>.jsonl` (per-item results), `runs/` (one file per finished run, so that an
-interrupted evaluation goes on) and `provenance.json` into `output`, and prints the table.
+Writes `scores.json`, `report.html`, `items/<task>.jsonl` (per-item results), `runs/` (one file per finished run, so
+that an interrupted evaluation goes on) and `provenance.json` into `output`, and prints the table.
 """
 
 from dataclasses import dataclass

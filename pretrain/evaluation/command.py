@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 from conf.errors import InputError
 from conf.files import directory_lock
 from conf.provenance import write_provenance
+from pretrain.evaluation.report.writing import write_evaluation_page
 from pretrain.evaluation.subject import read_subject
 from pretrain.evaluation.suite import evaluate_tasks
 from pretrain.evaluation.table import print_scores
@@ -22,7 +23,7 @@ def run(
     initialisations: list[int],
     directory: Path | None,
 ) -> None:
-    """Evaluate `config.checkpoint` on tasks, write the results into `config.output` and print them.
+    """Evaluate `config.checkpoint` on tasks, write the results and their page into `config.output` and print them.
 
     Raises:
         InputError: see `read_subject` and `evaluate_tasks`; or another run holds `output`.
@@ -43,5 +44,6 @@ def run(
             seeds={f"seed_{seed}": seed for seed in seeds},
         )
         outcomes = evaluate_tasks(tasks, subject, directory, output, config.workers)
+        page = write_evaluation_page(output)
     print_scores(outcomes, subject.source)
-    print(f"{output / 'scores.json'}: written after {time.monotonic() - started:.0f} s")
+    print(f"{output / 'scores.json'} and {page.name}: written after {time.monotonic() - started:.0f} s")

@@ -75,8 +75,12 @@ def add_scores(outcome: Outcome, scored: ScoredItems, breakdown: Sequence[str]) 
     parts = slices(scored.items, breakdown)
     for name, chosen in parts.items():
         _add(outcome, scored, f"{scored.task}/{name}", values, chosen)
-    overall = f"{scored.task}/overall" if parts else scored.task
-    _add(outcome, scored, overall, values, np.ones(len(scored.items), dtype=bool))
+    _add(outcome, scored, overall_name(scored, breakdown), values, np.ones(len(scored.items), dtype=bool))
+
+
+def overall_name(scored: ScoredItems, breakdown: Sequence[str]) -> str:
+    """The name of the score over all items: `TASK/overall` where the task has parts."""
+    return f"{scored.task}/overall" if slices(scored.items, breakdown) else scored.task
 
 
 def _add(

@@ -57,6 +57,8 @@ def test_writes_scores_items_and_provenance_and_prints_the_table(evaluated):
     counts = {path.stem: len(path.read_text().splitlines()) for path in (output / "items").iterdir()}
     assert counts == {"minimal_pairs": 46, "adjacent_passages": 48, "word_order": 48}
     assert (output / "provenance.json").is_file()
+    page = (output / "report.html").read_text()
+    assert "word order (fine-tuned)" in page and "No training yet" not in page
     for word in ("minimal_pairs/overall", "random weights", "95 % intervals"):
         assert word in out
 

@@ -73,13 +73,17 @@ Item: TypeAlias = TextItem | ChoiceItem | SpanItem | PairItem
 
 @dataclass(frozen=True)
 class Anchor:
-    """A published score, as a fraction of 1 (a correlation as it is). `system` is "human" for the human level."""
+    """A published score, as a fraction of 1 (a correlation as it is). `system` is "human" for the human level.
+
+    `tuned` says that the system learnt from the set's training rows: beside a zero-shot score not like with like.
+    """
 
     system: str
     value: float
     metric: str
     split: Split
     source: str
+    tuned: bool = True
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Finetuned:
                     f"task.sizes asks for {size} training items, but task {definition.name} has {len(data)}: leave "
                     "that size out"
                 )
-            points.append(Point(label, data, content, size))
+            points.append(Point(label, definition, data, content, size))
         if len(points) > 1:
             area_weights([point.count for point in points])  # refuses sizes that do not rise
         return points
@@ -150,8 +150,7 @@ class Finetuned:
                 questions=tuple(item.facts.get("question", item.id) for item in items),
                 content=format_hash(definition, items),
             )
-            version = f"{definition.name}.{definition.version}"
-            found.append(ScoredSet(judged, tuple(items), reader.groups(items) if scored else [], version, scored))
+            found.append(ScoredSet(judged, tuple(items), reader.groups(items) if scored else [], definition, scored))
 
         chooser = reader.choosing()
         if chooser is not None:

@@ -8,32 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pretrain.evaluation.anchors import human_only, published
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.recipe import Recipe
 from pretrain.evaluation.finetuning_scores import RunScores, curve_interval, score_runs
 from pretrain.evaluation.learning_curve import area_weights
 from pretrain.evaluation.metrics import METRIC_VERSION, majority_share
 from pretrain.evaluation.runs import hash_of
-from pretrain.evaluation.scores import ModelName, Outcome, Runs, short, signature
+from pretrain.evaluation.scores import CurveSizes, ModelName, Outcome, Runs, short, signature
 from pretrain.evaluation.statistics import Estimate
 from pretrain.evaluation.subject import ModelChoice, Subject
-from pretrain.evaluation.tasks.definition import Kind
+from pretrain.evaluation.tasks.definition import Anchor, Kind, TaskDefinition
 from pretrain.evaluation.tasks.finetuning_job import (
     FINETUNING_VERSION,
     EvaluatedSet,
     FinetuningJob,
     outputs_of_runs,
 )
-from pretrain.evaluation.tasks.task_items import LabelledItem
+from pretrain.evaluation.tasks.task_items import LabelledItem, shown
 
 AREA = "area"
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A training set of a curve: its label ("" where there is only one), its items, and how many are drawn of them."""
+    """A training set of a curve: its label ("" where there is only one), its items, and how many are drawn of them.
+
+    `definition` is the task that the items are of: of a curve over numbers the same for all.
+    """
 
     label: str
+    definition: TaskDefinition
     data: EncodedItems
     content: str
     size: int | None
@@ -46,12 +51,12 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSet:
-    """A set that runs predict: with its items and their groups where a score is made of it."""
+    """A set that runs predict: with its items and their groups where a score is made of it, and what the items are."""
 
     judged: EvaluatedSet
     items: tuple[LabelledItem, ...]
     groups: list[str]
-    version: str
+    definition: TaskDefinition
     scored: bool
 
 
@@ -117,8 +122,11 @@ class PreparedFinetuned:
             self._note_failures(outcome, one, scores)
             for point, found in zip(self.points, scores, strict=True):
                 self._add(outcome, one, [point], [found])
+                outcome.anchors += published(self._name(one, point), self._anchors(one, point), one.definition.scored)
             if len(self.points) > 1:
                 self._add(outcome, one, self.points, scores)
+                names = {self._name(one, point): point.count for point in self.points}
+                outcome.curves.append(CurveSizes(one.judged.name, names, f"{one.judged.name}/{AREA}"))
             outcome.items += self._item_rows(one, outputs)
         return outcome
 
@@ -136,6 +144,17 @@ class PreparedFinetuned:
             models.append(("random", slice(seeds, None), subject.initialisations, subject.shape_fingerprint))
         return models
 
+    def _name(self, one: ScoredSet, point: Point) -> str:
+        """The name of a set's score after training on one of the sizes."""
+        return "/".join(filter(None, (one.judged.name, point.label)))
+
+    def _anchors(self, one: ScoredSet, point: Point) -> Sequence[Anchor]:
+        """What was published of a set: on a curve only for the size that the others learnt from too."""
+        if len(self.points) == 1:
+            return one.definition.anchors
+        own = one is next(other for other in self.sets if other.scored)
+        return point.definition.anchors if own and point.size is None else human_only(one.definition.anchors)
+
     def _add(
         self,
         outcome: Outcome,
@@ -147,7 +166,7 @@ class PreparedFinetuned:
         counts = [point.count for point in points]
         curve = len(points) > 1
         weights = area_weights(counts) if curve else np.ones(1)
-        name = "/".join(filter(None, (one.judged.name, AREA if curve else points[0].label)))
+        name = f"{one.judged.name}/{AREA}" if curve else self._name(one, points[0])
         for metric in one.judged.metrics:
             estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
             behind: dict[ModelName, Runs] = {}
@@ -168,7 +187,7 @@ class PreparedFinetuned:
             for model, found in models.items():
                 if found.failed:
                     outcome.notes.append(
-                        f"{'/'.join(filter(None, (one.judged.name, point.label)))}: {found.failed} of "
+                        f"{self._name(one, point)}: {found.failed} of "
                         f"{len(found.predictions)} runs of the {model} model are no better than always giving {least}; "
                         "they stay in the mean"
                     )
@@ -178,7 +197,8 @@ class PreparedFinetuned:
     ) -> str:
         trained = [[point.content, len(point.data), point.size] for point in points]
         return signature(
-            task=f"{one.version}.{FINETUNING_VERSION}",
+            task=f"{one.definition.name}.{one.definition.version}.{FINETUNING_VERSION}",
+            split=one.definition.scored,
             items=short(hash_of([one.judged.content, trained])),
             rows=f"{','.join(str(point.count) for point in points)}+{len(one.items)}",
             metric=f"{metric}.{METRIC_VERSION}",
@@ -189,7 +209,7 @@ class PreparedFinetuned:
         )
 
     def _item_rows(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[dict[str, Any]]:
-        """A row an item: what each run predicted and, where there are labels, how likely it found the right one."""
+        """A row an item: the item, what each run predicted and, of labels, how likely it found the right one."""
         names, flat = [], []
         for point, found in zip(self.points, outputs, strict=True):
             for (model, seed), run in zip(self._runs(), found, strict=True):
@@ -202,6 +222,9 @@ class PreparedFinetuned:
         for index, item in enumerate(one.items):
             row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": item.label}
             row["facts"] = dict(item.facts)
+            row["item"] = shown(item)
+            if one.definition.labels:
+                row["label_names"] = list(one.definition.labels)
             row["predictions"] = {
                 name: int(run[index]) if whole else float(run[index])
                 for name, run in zip(names, predictions, strict=True)

@@ -1,7 +1,8 @@
 """Finds and reads the items of a task that is fine-tuned on: to learn from, to choose an epoch by, to score."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from conf.errors import InputError
 from pretrain.evaluation.sources.files import TaskFiles
@@ -12,6 +13,11 @@ from pretrain.evaluation.tasks.labelled_data import folder_definition
 from pretrain.evaluation.tasks.places import place_of, read_items
 
 LabelledItem: TypeAlias = TextItem | ChoiceItem | SpanItem
+
+
+def shown(item: LabelledItem) -> dict[str, Any]:
+    """What a reader sees of an item: its texts, options and spans, as plain JSON values."""
+    return {name: value for name, value in asdict(item).items() if name not in ("id", "label", "group", "facts")}
 
 
 class TaskItems:

@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.console import Console
 
-from pretrain.evaluation.scores import Outcome, short, signature, write_items, write_scores
+from pretrain.evaluation.scores import CurveSizes, Outcome, Published, short, signature, write_items, write_scores
 from pretrain.evaluation.statistics import Estimate
 from pretrain.evaluation.table import print_scores
 
@@ -39,6 +39,25 @@ def test_scores_json_has_the_agreed_form(tmp_path, outcome):
     assert [(row["task"], row["verdict"]) for row in record["comparisons"]] == [("a", "wins"), ("b", "undecided")]
     assert record["comparisons"][0]["difference"] == pytest.approx(0.4)
     assert record["notes"] == ["b: 1 of 2 runs failed"]
+
+
+def test_what_a_report_needs_is_written_beside_the_scores(tmp_path, outcome):
+    outcome.anchors.append(Published("a", "accuracy", "human", 0.95, "test", "Someone 2020", False, "dev"))
+    outcome.curves.append(CurveSizes("a", {"a/10": 10, "a/20": 20}, "a/area"))
+    write_scores(tmp_path / "scores.json", [outcome])
+    record = json.loads((tmp_path / "scores.json").read_text())
+    assert record["curves"] == [{"task": "a", "sizes": {"a/10": 10, "a/20": 20}, "area": "a/area"}]
+    (anchor,) = record["anchors"]
+    assert anchor == {
+        "task": "a",
+        "metric": "accuracy",
+        "system": "human",
+        "value": 0.95,
+        "split": "test",
+        "source": "Someone 2020",
+        "tuned": False,
+        "scored": "dev",
+    }
 
 
 def test_a_score_that_is_no_number_is_never_written(tmp_path):

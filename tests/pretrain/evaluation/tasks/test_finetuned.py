@@ -104,7 +104,13 @@ def test_accuracy_by_hand_from_given_outputs(subject, folder):
     assert any("1 of 2 runs of the random model are no better" in note for note in outcome.notes)
     assert outcome.items[0]["predictions"]["random-2"] == 1
     assert outcome.items[0]["label_probabilities"]["pretrained-1"] == 1.0
-    assert "recipe=" in outcome.scores[0].signature and "seeds=1,2" in outcome.scores[0].signature
+    signature = outcome.scores[0].signature
+    for part in ("task=parity.1.2|split=dev|items=", "|metric=accuracy.1|recipe=", "|model=", "|seeds=1,2"):
+        assert part in signature
+    item = prepared.sets[0].items[0]
+    assert outcome.items[0]["item"] == {"text_a": item.text_a, "text_b": None}
+    assert outcome.items[0]["label_names"] == ["no", "yes"]
+    assert outcome.curves == [] and outcome.anchors == []
 
 
 def test_a_task_of_two_metrics_has_two_scores_and_the_given_outputs_fix_both(checkpoint, tmp_path):
@@ -168,6 +174,12 @@ def test_a_curve_has_a_score_a_size_and_its_area_by_hand(checkpoint, folder):
     area = outcome.scores[-1]
     assert area.runs == pytest.approx((6 / 8, 4 / 8))
     assert "rows=4,8,16+8" in area.signature
+    (curve,) = outcome.curves
+    assert (curve.task, curve.sizes, curve.area) == (
+        "parity",
+        {"parity/4": 4, "parity/8": 8, "parity/16": 16},
+        "parity/area",
+    )
     assert set(outcome.items[0]["predictions"]) == {f"{n}/pretrained-{s}" for n in (4, 8, 16) for s in (1, 2)}
 
 
@@ -184,6 +196,15 @@ def test_winograndes_own_sizes_are_each_a_definition(checkpoint, tmp_path):
     result = prepared.jobs[0].execute()
     assert np.array(result["outputs"]["winogrande"]).shape == (8, 2)
     assert prepared.sets[0].groups == [f"q{n // 2}" for n in range(8)]
+    outcome = prepared.collect(
+        [job.execute() if job.name.startswith("winogrande/m") else result for job in prepared.jobs]
+    )
+    # What others reached with all rows is no measure for fewer, people are.
+    assert [(row.task, row.system, row.scored) for row in outcome.anchors] == [
+        ("winogrande/xs", "human", "dev"),
+        ("winogrande/m", "human", "dev"),
+    ]
+    assert outcome.items[0]["item"]["options"] == ("dog", "key") and "label_names" not in outcome.items[0]
     with pytest.raises(TaskMissing, match="task winogrande_l lacks its train split"):
         Finetuned(winogrande("xl"), recipe=RECIPE, sizes=["xs", "l"], sized=sized).prepare(subject, tmp_path)
     with pytest.raises(InputError, match=r"must rise from at least 1, but are \[12, 4\]"):
@@ -238,6 +259,12 @@ def test_several_sets_are_scored_by_the_same_runs(checkpoint, tmp_path):
     outcome = prepared.collect([job.execute() for job in prepared.jobs])
     assert [score.task for score in outcome.scores] == ["mnli_matched", "mnli_mismatched"]
     assert {row["set"] for row in outcome.items} == {"mnli_matched", "mnli_mismatched"}
+    assert {(row.task, row.system, row.value) for row in outcome.anchors} == {
+        ("mnli_matched", "BERT-base cased", 0.839),
+        ("mnli_matched", "human", 0.92),
+        ("mnli_mismatched", "BERT-base cased", 0.841),
+        ("mnli_mismatched", "human", 0.928),
+    }
 
 
 def test_a_saved_encoder_is_made_again_when_it_is_gone(checkpoint, folder, tmp_path):
