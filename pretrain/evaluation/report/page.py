@@ -62,7 +62,8 @@ def render(facts: Facts) -> str:
         contents=contents(facts),
         headline=headline(facts),
         statements=statements(evaluation),
-        groups=grouped(evaluation.main_rows),
+        groups=grouped(evaluation),
+        label=lambda row: label(row, evaluation),
         against_random=any(row.random is not None for row in evaluation.rows),
         verdict_words=VERDICT_WORDS,
         gap_words=GAP_WORDS,
@@ -75,6 +76,7 @@ def render(facts: Facts) -> str:
         behaviour=[(task, list(_by_kind(rows))) for task, rows in _by_task(evaluation.behaviour).items()],
         signatures=signatures(evaluation),
         reach=reach(facts),
+        gap_reach=gap_reach(evaluation),
         bars=interval_bars,
         anchor_strip=anchor_strip,
         forest=forest,
@@ -142,36 +144,52 @@ def headline(facts: Facts) -> list[str]:
         )
     failed = sum(row.pretrained.failed for row in evaluation.repeated if row.pretrained is not None)
     if failed:
-        said.append(f"Runs of the pretrained model that failed: {failed}, counted in every row that they are part of.")
+        said.append(f"Failed runs of the pretrained model: {failed} (a run counts in every row that it is part of).")
     return said
 
 
 def statements(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """(verdict, sentence) for each verdict that occurs, naming its tasks, of many only the first."""
+    """(verdict, sentence) for each verdict that occurs, naming its tasks; of a task of many parts their number."""
     words = {
         "wins": "Pretraining wins, outside the intervals",
         "undecided": "Undecided (the intervals meet)",
         "loses": "Random weights win, outside the intervals",
     }
     found = []
+    many = [part for part in evaluation.parts if len(part.rows) > NAMED]
+    unnamed = {row.task for part in many for row in part.rows}
     for verdict, start in words.items():
-        names = [full_name(row) for row in evaluation.rows if row.verdict == verdict]
+        rows = [row for row in evaluation.rows if row.verdict == verdict and row.task not in unnamed]
+        names = list(dict.fromkeys(map(full_name, rows)))  # once for all of its metrics
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        if names:
-            found.append((verdict, f"{start}: {', '.join(names[:NAMED])}{more}."))
+        named = [*names[: NAMED - 1], names[NAMED - 1] + more] if more else names
+        for part in many:
+            count = sum(row.verdict == verdict for row in part.rows)
+            if count:
+                named.append(f"{count} of the {len(part.rows)} parts of {path_name(part.task)}")
+        if named:
+            found.append((verdict, f"{start}: {', '.join(named)}."))
     return found
 
 
-def grouped(rows: Sequence[ScoreRow]) -> list[tuple[str, list[ScoreRow]]]:
-    """Rows by group in order of appearance; in each, overall rows first.
+def grouped(evaluation: Evaluation) -> list[tuple[str, list[ScoreRow]]]:
+    """The rows of the table of scores by group in order of appearance; in each, overall rows first.
 
     A task as a whole belongs to the fine-tuned or to the zero-shot ones, a part of a task to its task.
     """
+    areas = _areas(evaluation)
     groups: dict[str, list[ScoreRow]] = {}
-    for row in rows:
-        whole = not row.group or row.task.endswith("/overall")
+    for row in evaluation.main_rows:
+        whole = not row.group or row.task.endswith("/overall") or row.task in areas
         groups.setdefault(_kind(row) if whole else row.group.replace("_", " "), []).append(row)
     return [(name, sorted(found, key=lambda row: not row.task.endswith("/overall"))) for name, found in groups.items()]
+
+
+def label(row: ScoreRow, evaluation: Evaluation) -> str:
+    """The name of a row in the table, where a heading says what it is part of."""
+    if row.task in _areas(evaluation):
+        return f"{row.group.replace('_', ' ')}: area under the curve"
+    return task_name(row.task)
 
 
 def full_name(row: ScoreRow) -> str:
@@ -205,6 +223,12 @@ def reach(facts: Facts) -> float:
     return max([*ends, 1.5 * facts.comparison.margin, 0.01])
 
 
+def gap_reach(evaluation: Evaluation) -> float:
+    """The same for gaps between groups, on one scale for all of them."""
+    gaps = [row.interval for row in evaluation.behaviour if row.kind == "gap"]
+    return max([abs(end) for gap in gaps for end in (gap.low, gap.high)] + [0.01])
+
+
 def training_figures(facts: Facts) -> dict[str, str]:
     """Figures of training and of the model, by name."""
     figures: dict[str, str] = {}
@@ -223,6 +247,10 @@ def training_figures(facts: Facts) -> dict[str, str]:
         if facts.model.get(name) is not None:
             figures[name.replace("num_", "").replace("_", " ")] = str(facts.model[name])
     return figures
+
+
+def _areas(evaluation: Evaluation) -> set[str]:
+    return {curve.area.task for curve in evaluation.curves if curve.area is not None}
 
 
 def _kind(row: ScoreRow) -> str:

@@ -14,7 +14,7 @@ from pretrain.evaluation.report.charts import short, ticks
 from pretrain.evaluation.report.score_facts import AnchorFact, CalibrationFact, Interval, LearningCurve, Parts
 
 WIDTH = 720
-NAMES, VALUES, ROW = 250, 52, 19  # of bars: room for names, for values, and of a row
+NAMES, VALUES, ROW = 318, 52, 19  # of bars: room for names, for values, and of a row
 STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 240, 30, 8
 FOREST_WIDTH = 200
 RELIABILITY, AXIS, HISTOGRAM = 208, 26, 34
@@ -44,7 +44,7 @@ def part_bars(parts: Parts) -> Markup:
         found.append(f"<g><title>{escape(_sentence(row.task, ours, row.random))}</title>")
         found.append(
             f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">'
-            f"{escape(_clip(parts.name(row), 36))}</text>"
+            f"{escape(_clip(parts.name(row), 52))}</text>"
         )
         found.append(
             f'<rect class="bar {side}" x="{left}" y="{middle - 6:.1f}" width="{x(ours.value) - left:.1f}" height="12"/>'

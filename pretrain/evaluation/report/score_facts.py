@@ -63,6 +63,7 @@ class ScoreRow:
     metric: str
     n: int
     pretrained: Interval | None
+
     random: Interval | None
     verdict: str | None
     anchors: tuple[AnchorFact, ...] = ()
@@ -95,6 +96,12 @@ class LearningCurve:
     points: tuple[CurvePoint, ...]
     area: ScoreRow | None
 
+    @property
+    def named(self) -> list[tuple[str, ScoreRow]]:
+        """Each size in words with its row, and the area."""
+        rows = [(f"{point.size:,}", point.row) for point in self.points]
+        return rows if self.area is None else [*rows, ("area", self.area)]
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -104,6 +111,11 @@ class Parts:
     fact: str
     rows: tuple[ScoreRow, ...]
     chance: float | None
+
+    @property
+    def named(self) -> list[tuple[str, ScoreRow]]:
+        """Each part's name with its row."""
+        return [(self.name(row), row) for row in self.rows]
 
     def name(self, row: ScoreRow) -> str:
         """A part's own name."""

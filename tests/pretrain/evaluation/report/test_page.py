@@ -56,7 +56,7 @@ def html(evaluation):
     [
         "Against the same model with random weights, pretraining wins 1 of 1 comparisons",
         "Of 4 published figures 1 lie below our intervals, 1 above, and 2 within.",
-        "0.620 0.570 to 0.670, 3 seeds, 1 failed",
+        "0.620 0.570 to 0.670 3 seeds, 1 failed",
         "rte accuracy, dev, 277 items",
         "BERT-base cased 1 dev 0.657 -0.037 undecided",
         "human 1 test, not dev 0.936 -0.316 below, real",
@@ -69,7 +69,7 @@ def html(evaluation):
         "rte accuracy 0.600 0.6000 0.6100 0.6500 0.650 0.610 0.620 0.026 1 of 3",
         "rte pretrained: ECE 0.111, Brier 0.240 random weights: ECE 0.042, Brier 0.240",
         "INV: names a name was changed 60 pretrained 0.200 0.100 to 0.300",
-        "female - male 240 pretrained -0.060 -0.100 to -0.020",
+        "-0.10 to 0.10 female - male 240 pretrained -0.060 -0.100 to -0.020",
         "small and large",
         "+0.080 +0.030 to +0.130 < 0.001 0.061 better",
         "rte 1 of 1 wrong",
@@ -100,14 +100,21 @@ def test_an_evaluation_without_random_weights_has_no_column_for_them(tmp_path):
         assert section not in text
 
 
-def test_a_sentence_names_twelve_tasks_and_counts_the_others(tmp_path):
-    scores = [
-        score(f"blimp/p{number}", value, 0.01, model, "pair_accuracy", seeds=seeds)
-        for number in range(15)
-        for model, value, seeds in (("pretrained", 0.9, ()), ("random", 0.5, (1, 2)))
+def both(task, number, metric="accuracy"):
+    """Scores of a task that is won, for one and for the other model."""
+    return [
+        score(f"{task}{number}", value, 0.01, model, metric, seeds=(1, 2))
+        for model, value in (("pretrained", 0.9), ("random", 0.5))
     ]
+
+
+def test_a_sentence_names_twelve_tasks_and_counts_the_others(tmp_path):
+    scores = [row for number in range(15) for row in both("t", number)]
+    scores += both("t", 0, "f1")  # a task of two metrics is named once
+    scores += [row for number in range(13) for row in both("blimp/p", number, "pair_accuracy")]
     ((verdict, sentence),) = statements(read_scores(write_evaluation(tmp_path, scores=scores) / "scores.json"))
-    assert verdict == "wins" and sentence.endswith("p11 (blimp) and 3 more.")
+    assert verdict == "wins" and sentence.count("(fine-tuned)") == 12
+    assert sentence.endswith("t11 (fine-tuned) and 3 more, 13 of the 13 parts of blimp.")
 
 
 def test_the_page_is_written_once_and_only_anew_when_the_scores_change(tmp_path):
