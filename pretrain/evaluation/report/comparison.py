@@ -38,12 +38,13 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class ComparisonFact:
-    """Two evaluations by name, the margin of equivalence, and a row for each task."""
+    """Two evaluations by name, the margin of equivalence, a row for each task, and what a reader must know of them."""
 
     first: str
     second: str
     margin: float
     rows: tuple[ComparedRow, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_comparison(folder: Path) -> ComparisonFact:
@@ -60,7 +61,9 @@ def read_comparison(folder: Path) -> ComparisonFact:
     record = read_json(path)
     try:
         first, second = (str(record[side]["name"]) for side in ("first", "second"))
-        return ComparisonFact(first, second, float(record["margin"]), tuple(_row(row) for row in record["rows"]))
+        rows = tuple(_row(row) for row in record["rows"])
+        notes = tuple(str(note) for note in record.get("notes", ()))
+        return ComparisonFact(first, second, float(record["margin"]), rows, notes)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"'{path}' is no comparison (field {error}): run python -m pretrain.compare again") from error
 
@@ -75,7 +78,7 @@ def _row(row: Mapping[str, Any]) -> ComparedRow:
         p=_number(row["p"]),
         corrected=_number(row["p_corrected"]),
         detectable=_number(row["detectable"]),
-        equivalence=_number(row["equivalence_p"]),
+        equivalence=_number(row.get("equivalence_p_corrected", row["equivalence_p"])),
         verdict=str(row["verdict"]),
         **numbers,
     )

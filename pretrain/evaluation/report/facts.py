@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from conf.errors import InputError
 from pretrain.evaluation.report.comparison import ComparisonFact, read_comparison
 from pretrain.evaluation.report.files import read_json, read_json_lines
@@ -96,6 +98,7 @@ class Facts:
 
     title: str
     chain: bool = True
+    checkpoint: str | None = None
     steps: list[StepFact] = field(default_factory=list)
     data: list[DataFact] = field(default_factory=list)
     training: TrainingFact | None = None
@@ -155,6 +158,9 @@ def collect_evaluation(folder: Path, title: str, shown: Shown, comparison: Path 
     facts = Facts(title, chain=False)
     _evaluation(folder, facts, shown)
     _provenance({"evaluation": folder}, facts)
+    if "evaluation" in facts.configs:
+        given = yaml.safe_load(facts.configs["evaluation"])
+        facts.checkpoint = given.get("checkpoint") if isinstance(given, dict) else None
     if comparison is not None:
         facts.comparison = read_comparison(comparison)
     return facts

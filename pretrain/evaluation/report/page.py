@@ -116,7 +116,7 @@ def contents(facts: Facts) -> list[tuple[str, str]]:
 
 def headline(facts: Facts) -> list[str]:
     """What a reader in a hurry should know, in two or three sentences; bad news included."""
-    said = []
+    said = [f"Scores of the checkpoint {facts.checkpoint}."] if facts.checkpoint and not facts.chain else []
     training = facts.training
     if training is not None:
         validation = training.validation.values
@@ -175,13 +175,16 @@ def statements(evaluation: Evaluation) -> list[tuple[str, str]]:
 def grouped(evaluation: Evaluation) -> list[tuple[str, list[ScoreRow]]]:
     """The rows of the table of scores by group in order of appearance; in each, overall rows first.
 
-    A task as a whole belongs to the fine-tuned or to the zero-shot ones, a part of a task to its task.
+    A task as a whole belongs to the fine-tuned or to the zero-shot ones; one whose parts stand in the table to them.
     """
-    areas = _areas(evaluation)
+    areas, rows = _areas(evaluation), evaluation.main_rows
+    with_parts = {
+        row.group for row in rows if row.group and row.task not in areas and row.task != f"{row.group}/overall"
+    }
     groups: dict[str, list[ScoreRow]] = {}
-    for row in evaluation.main_rows:
-        whole = not row.group or row.task.endswith("/overall") or row.task in areas
-        groups.setdefault(_kind(row) if whole else row.group.replace("_", " "), []).append(row)
+    for row in rows:
+        name = row.group.replace("_", " ") if row.group in with_parts else _kind(row)
+        groups.setdefault(name, []).append(row)
     return [(name, sorted(found, key=lambda row: not row.task.endswith("/overall"))) for name, found in groups.items()]
 
 

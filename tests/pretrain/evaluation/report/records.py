@@ -112,6 +112,7 @@ COMPARISON = {
     "first": {"name": "small", "path": "a", "model": "aa"},
     "second": {"name": "large", "path": "b", "model": "bb"},
     "margin": 0.02,
+    "notes": ["rte: the recipes <differ>"],
     "rows": [
         {"task": "rte", "metric": "accuracy", "n": 277, "first": 0.6, "second": 0.68, "difference": 0.08, "low": 0.03,
          "high": 0.13, "test": "paired bootstrap", "p": 0.0004, "p_corrected": 0.0008, "detectable": 0.061,

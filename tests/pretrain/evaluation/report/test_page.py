@@ -72,6 +72,7 @@ def html(evaluation):
         "-0.10 to 0.10 female - male 240 pretrained -0.060 -0.100 to -0.020",
         "small and large",
         "+0.080 +0.030 to +0.130 < 0.001 0.061 better",
+        "Note: rte: the recipes <differ>.",
         "rte 1 of 1 wrong",
         "A dog <barks>. A cat. r1 not_entailment entailment 0.850",
         "task=rte.1|items=3c45f021|metric=accuracy.1|model=pretrained|seeds=3",
