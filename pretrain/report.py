@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 SCORES = "scores.json"
 COUNTS = ("examples", "audited", "worst")
-PARTS = ("corpus", "tokenizer", "shards", "tasks", "pretrain", "evaluate")
+PARTS = ("documents", "tokenizer", "shards", "tasks", "pretrain", "evaluate")
 
 
 @dataclass
@@ -28,7 +28,7 @@ class ReportOptions:
     """Options of `conf/report.yaml`."""
 
     run_dir: str = MISSING
-    corpus: str = MISSING
+    documents: str = MISSING
     tokenizer: str = MISSING
     shards: str = MISSING
     tasks: str = MISSING

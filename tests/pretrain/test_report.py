@@ -334,3 +334,16 @@ def test_two_checkpoints_are_shown_from_a_comparison_and_a_folder_without_one_is
     assert "first <one> and second <one>" in text and "+0.100 +0.050 to +0.150 0.002 0.050 better" in text
     done = report(f"run_dir={run}", f"comparison={run}")
     assert done.returncode == 2 and "option 'comparison' must be the output folder" in done.stderr
+
+
+def test_parts_that_lie_elsewhere_are_named_one_by_one(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run / "corpus").rename(elsewhere / "texts")
+    (run / "shards").rename(elsewhere / "rows")
+    done = report(f"run_dir={run}", f"documents={elsewhere / 'texts'}", f"shards={elsewhere / 'rows'}")
+    assert done.returncode == 0, done.stderr
+    assert "31,000 29,000 too short 1,990" in Page((run / "report.html").read_text()).text
+    done = report(f"run_dir={run}", f"shards={elsewhere / 'gone'}")
+    assert done.returncode == 2 and "option 'shards' must be a folder of a run" in done.stderr

@@ -28,7 +28,7 @@ class Places:
     """Where the parts of a run lie."""
 
     run_dir: Path
-    corpus: Path
+    documents: Path
     tokenizer: Path
     shards: Path
     tasks: Path
@@ -188,7 +188,7 @@ def _steps(places: Places, facts: Facts) -> None:
 
 
 def _data(places: Places, facts: Facts) -> None:
-    corpus = places.corpus / "manifest.json"
+    corpus = places.documents / "manifest.json"
     if corpus.is_file():  # a chain on the user's own files has no such step, so nothing is missing without it
         manifest = read_json(corpus)
         facts.data.append(_stage("corpus", manifest, {}, manifest.get("failures", {})))
