@@ -113,9 +113,7 @@ def calibration(
         for run, chosen in zip(probabilities, predictions, strict=True)
     ]
     right = [(chosen.astype(np.int64) == expected).astype(np.float64) for chosen in predictions]
-    single = [
-        expected_calibration_error(reliability_bins(one, true)) for one, true in zip(sure, right, strict=True)
-    ]
+    single = [expected_calibration_error(reliability_bins(one, true)) for one, true in zip(sure, right, strict=True)]
     return Calibration(
         task=task,
         model=model,

@@ -186,7 +186,7 @@ def _row(
     for name, words in TOLD.items():
         if one.signature.get(name) != other.signature.get(name):
             notes.add(f"the two {words} ({name} in their signatures), and the difference is of that too", one.task)
-    if one.signature.get("model") == other.signature.get("model"):
+    if first.model == second.model == "pretrained" and one.signature.get("model") == other.signature.get("model"):
         notes.add("both are of the same checkpoint (model in their signatures)", one.task)
     for score, answers, which in ((one, mine, "first"), (other, theirs, "second")):
         if score.failed:

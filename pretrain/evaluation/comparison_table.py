@@ -88,7 +88,7 @@ def legend(found: TwoCompared) -> list[str]:
 
 
 def verdict_sentences(found: TwoCompared) -> list[str]:
-    """One sentence for each verdict that occurs, naming its tasks: which gaps are real and which are not known to be."""
+    """One sentence for each verdict that occurs, naming its tasks: which gaps are real, and which need not be."""
     words: dict[Verdict, str] = {
         "better": "Real: the second is better at",
         "worse": "Real: the second is worse at",
@@ -100,11 +100,7 @@ def verdict_sentences(found: TwoCompared) -> list[str]:
         for verdict in words
         if (rows := [row for row in found.rows if row.verdict == verdict])
     ]
-    small = [
-        row
-        for row in found.rows
-        if row.verdict in ("better", "worse") and row.equivalence_p_corrected < LEVEL
-    ]
+    small = [row for row in found.rows if row.verdict in ("better", "worse") and row.equivalence_p_corrected < LEVEL]
     if small:
         sentences.append(f"Real, but smaller than {found.margin:g}: {_names(small)}.")
     return sentences

@@ -15,7 +15,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Second less first: equivalent at 5 % if `p` is below it, which is when [low, high], of 90 %, is within the margin."""
+    """Second less first: equivalent at 5 % with a `p` below that, which is when [low, high], of 90 %, is within it."""
 
     difference: float
     low: float
@@ -49,8 +49,8 @@ def tost(difference: float, error: float, freedom: float, margin: float) -> floa
 def tost_without_spread(difference: float, groups: int, margin: float, reach: float = 1.0) -> float:
     """The p where every group of items shows the same difference, mostly none, so that there is no standard error.
 
-    If the true difference were the margin, at least margin / reach of all groups would show one: the chance that none of
-    G does is (1 - margin / reach)^G.
+    If the true difference were the margin, at least margin / reach of all groups would show one: the chance that none
+    of G does is (1 - margin / reach)^G.
 
     Args:
         difference: what was measured.

@@ -249,7 +249,7 @@ def _json(file: Path, text: str, place: str) -> dict[str, Any]:
 def _checkpoint(path: Path) -> str:
     """What was evaluated, as its command named it; nothing where that is not known."""
     try:
-        return str(OmegaConf.load(path / CONFIG).get("checkpoint", ""))
+        return str(OmegaConf.select(OmegaConf.load(path / CONFIG), "checkpoint", default=""))
     except (OSError, ValueError, AttributeError, yaml.YAMLError, OmegaConfBaseException):
         return ""
 

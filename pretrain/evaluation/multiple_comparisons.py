@@ -1,4 +1,4 @@
-"""Several tests in one table: of twenty true nulls one is below 5 % by chance. Pure functions; must not import torch."""
+"""Several tests in one table: of twenty true nulls one is below 5 %. Pure functions; must not import torch."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

@@ -22,7 +22,7 @@ RESAMPLES = 10_000
 EXACT_UP_TO = 1_000_000  # distinct sums that a randomisation test counts instead of drawing
 _ROUNDING = 1e-9  # what is nearer than this is equal
 
-# Weights [resamples, 2 * items] -> a metric [resamples]: the items as the first system answers them, then as the second.
+# Weights [resamples, 2 * items] -> a metric [resamples]: the first system's answers to all items, then the second's.
 PairStatistic = Callable[[Matrix], Matrix]
 
 
@@ -148,8 +148,8 @@ def mean_randomisation(
         raise ValueError(f"the first system has values of shape {one.shape}, but the second {other.shape}")
     sums, _ = cluster_sums((other - one)[None, :], groups)
     seen = abs(float(sums.sum())) - _ROUNDING
-    sizes, counts = np.unique(np.round(np.abs(sums[:, 0]), 12), return_counts=True)
-    sizes, counts = sizes[sizes > 0], counts[sizes > 0]
+    unlike = np.round(np.abs(sums[:, 0]), 12).astype(np.float64)
+    sizes, counts = np.unique(unlike[unlike > 0], return_counts=True)
     distribution = _swapped_sums(sizes, counts)
     if distribution is not None:
         found, chances = distribution
@@ -252,15 +252,17 @@ def _swapped_sums(
     sizes: NDArray[np.float64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """All sums of +-size, and their chances; None where there are too many."""
-    found, chances = np.zeros(1), np.ones(1)
+    found: NDArray[np.float64] = np.zeros(1)
+    chances: NDArray[np.float64] = np.ones(1)
     for size, count in zip(sizes, counts.tolist(), strict=True):
         if len(found) * (count + 1) > EXACT_UP_TO:
             return None
         kept = np.arange(count + 1)
         logs = gammaln(count + 1) - gammaln(kept + 1) - gammaln(count - kept + 1) - count * np.log(2.0)
         sums = np.round(found[:, None] + size * (2.0 * kept - count), 12).reshape(-1)
+        weights = (chances[:, None] * np.exp(logs)).reshape(-1)
         found, place = np.unique(sums, return_inverse=True)
-        chances = np.bincount(place, weights=(chances[:, None] * np.exp(logs)).reshape(-1))
+        chances = np.bincount(place, weights=weights).astype(np.float64)
     return found, chances
 
 

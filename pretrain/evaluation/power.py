@@ -5,8 +5,7 @@ alone. "Seen" is a two-sided test at 5 % that finds the difference in 80 % of re
 """
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betaincinv, ndtri, nctdtrinc, stdtrit
+from scipy.special import betaincinv, nctdtrinc, ndtri, stdtrit
 
 POWER = 0.8
 LEVEL = 0.05
@@ -57,15 +56,13 @@ def planned_difference(
             f"{n} items with accuracy {accuracy} and agreement {shared} cannot be: an agreement must lie between "
             f"{least:.3f} and 1"
         )
-    apart = 1 - shared
+    apart = max(0.0, 1 - shared)
     critical, wanted = float(ndtri(1 - level / 2)), float(ndtri(power))
-
-    def surplus(gap: float) -> float:
-        return float(gap * n**0.5 - critical * apart**0.5 - wanted * np.sqrt(max(0.0, apart - gap**2)))
-
-    if apart <= 0.0 or surplus(apart) < 0.0:
+    if n < critical**2:
         return None
-    return float(brentq(surplus, 0.0, apart, xtol=1e-12))
+    # The larger root of the equation, squared.
+    gap = apart**0.5 * (critical * n**0.5 + wanted * (n - critical**2 + wanted**2) ** 0.5) / (n + wanted**2)
+    return float(gap) if 0.0 < gap <= apart else None
 
 
 def least_one_sided(groups: int, power: float = POWER, level: float = LEVEL) -> float | None:

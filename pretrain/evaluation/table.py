@@ -1,10 +1,13 @@
 """The table of scores for a terminal or a log file. Must not import torch."""
 
+import statistics
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from pretrain.evaluation.metrics import ACCURACY, PAIR_ACCURACY
+from pretrain.evaluation.power import LEVEL, POWER, planned_difference
 from pretrain.evaluation.scores import Comparison, Outcome, Score
 
 PLAIN_WIDTH = 110
@@ -34,6 +37,7 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
     table.add_column("metric")
     table.add_column("n", justify="right")
     table.add_column("pretrained", justify="right")
+    table.add_column("gap", justify="right")
     if comparisons:
         table.add_column("random weights", justify="right")
         table.add_column("pretraining")
@@ -42,7 +46,7 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
         rows.setdefault((score.task, score.metric), {})[score.model] = score
     for (task, metric), models in rows.items():
         pretrained = models["pretrained"]
-        cells = [task, metric, str(pretrained.n), shown(pretrained)]
+        cells = [task, metric, str(pretrained.n), shown(pretrained), least_gap(pretrained)]
         comparison = comparisons.get((task, metric))
         if comparison is not None:
             cells += [shown(models["random"]), comparison.verdict]
@@ -50,6 +54,12 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
     out.print(table)
     if comparisons:
         out.print("With 95 % intervals, each row by itself.", highlight=False)
+    if any(least_gap(score) for score in scores):
+        out.print(
+            "gap: how far another model must be ahead to be told apart on so many single items (McNemar's test at "
+            f"{LEVEL:.0%}, power {POWER:g}), if the two err independently; a smaller difference says nothing.",
+            highlight=False,
+        )
     for sentence in verdict_sentences(list(comparisons.values())):
         out.print(sentence, highlight=False)
     for outcome in outcomes:
@@ -58,8 +68,19 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
 
 
 def shown(score: Score) -> str:
-    """`0.853 [0.801, 0.899]`."""
-    return f"{score.value:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
+    """`0.853 [0.801, 0.899]`, and below it, of several runs, `median 0.850, sd 0.012`."""
+    text = f"{score.value:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
+    if len(score.runs) > 1:
+        text += f"\nmedian {statistics.median(score.runs):.3f}, sd {statistics.stdev(score.runs):.3f}"
+    return text
+
+
+def least_gap(score: Score) -> str:
+    """`0.062` of an accuracy; nothing of other metrics, or where no gap could be seen."""
+    if score.metric not in (ACCURACY, PAIR_ACCURACY):
+        return ""
+    gap = planned_difference(score.n, score.value)
+    return "" if gap is None else f"{gap:.3f}"
 
 
 def verdict_sentences(comparisons: Sequence[Comparison]) -> list[str]:

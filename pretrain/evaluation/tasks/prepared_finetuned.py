@@ -215,7 +215,8 @@ class PreparedFinetuned:
             rounded = [one.judged.probabilities(run).round(OUTPUT_DIGITS) for run in flat]
             shares = [run[np.arange(len(run)), one.judged.items.labels.astype(np.int64)] for run in rounded]
             chosen = [
-                run[np.arange(len(run)), found.astype(np.int64)] for run, found in zip(rounded, predictions, strict=True)
+                run[np.arange(len(run)), found.astype(np.int64)]
+                for run, found in zip(rounded, predictions, strict=True)
             ]
         rows = []
         for index, item in enumerate(one.items):
