@@ -39,14 +39,14 @@ def print_comparison(found: TwoCompared, console: Console | None = None) -> None
     out = console or Console()
     if console is None and not out.is_terminal:
         out = Console(width=PLAIN_WIDTH)
-    table = Table(title=f"second: {found.second.name}, first: {found.first.name}", title_justify="left")
-    table.box = box.SIMPLE_HEAD
+    title = f"second: {found.second.name}, first: {found.first.name}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in ("task", "metric"):
         table.add_column(name, overflow="fold")
-    for name in ("n", "first", "second", "second - first"):
+    for name in ("n", "first", "second", "difference"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("test")
-    for name in ("p", "corrected", "detectable", "equal p"):
+    table.add_column("test", no_wrap=True)
+    for name in ("p", "Holm p", "detects", "equal p"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for row in found.rows:
@@ -57,7 +57,7 @@ def print_comparison(found: TwoCompared, console: Console | None = None) -> None
             f"{row.first:.3f}",
             f"{row.second:.3f}",
             f"{row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]",
-            row.test,
+            row.test.partition("(")[0],
             shown_p(row.p),
             shown_p(row.p_corrected),
             f"{row.detectable:.3f}",
@@ -80,10 +80,11 @@ def shown_p(p: float) -> str:
 def legend(found: TwoCompared) -> list[str]:
     """What the columns are."""
     return [
-        f"Intervals of 95 %, each row by itself; corrected: p by Holm over all {len(found.rows)} rows; equal p: of two "
-        f"one-sided tests that the difference is within +-{found.margin:g}, corrected likewise.",
-        f"detectable: the true difference that a single test at {LEVEL:.0%} finds here with power {POWER:g}; a smaller "
+        f"difference: second less first, with an interval of 95 %, each row by itself. Holm p: corrected over all "
+        f"{len(found.rows)} rows.",
+        f"detects: the true difference that a single test at {LEVEL:.0%} finds here with power {POWER:g}; a smaller "
         "one says nothing.",
+        f"equal p: of two one-sided tests that the difference is within +-{found.margin:g}, corrected likewise.",
     ]
 
 
@@ -96,16 +97,17 @@ def verdict_sentences(found: TwoCompared) -> list[str]:
         "undecided": "Undecided, which is not equal: the gap may be chance at",
     }
     sentences = [
-        f"{words[verdict]} {_names(rows)}."
+        f"{words[verdict]} {_names(rows, found)}."
         for verdict in words
         if (rows := [row for row in found.rows if row.verdict == verdict])
     ]
     small = [row for row in found.rows if row.verdict in ("better", "worse") and row.equivalence_p_corrected < LEVEL]
     if small:
-        sentences.append(f"Real, but smaller than {found.margin:g}: {_names(small)}.")
+        sentences.append(f"Real, but smaller than {found.margin:g}: {_names(small, found)}.")
     return sentences
 
 
-def _names(rows: Sequence[ComparedRow]) -> str:
-    """Tasks, with the metric where a task has several rows of one verdict or of others."""
-    return ", ".join(f"{row.task} ({row.metric})" for row in rows)
+def _names(rows: Sequence[ComparedRow], found: TwoCompared) -> str:
+    """Tasks, with the metric where a task has several."""
+    tasks = [row.task for row in found.rows]
+    return ", ".join(f"{row.task} ({row.metric})" if tasks.count(row.task) > 1 else row.task for row in rows)

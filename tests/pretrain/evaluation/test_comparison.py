@@ -180,9 +180,9 @@ def test_the_table_says_which_gaps_are_real_and_the_file_holds_all(tmp_path, cap
     print_comparison(found, Console(width=160))
     text = capsys.readouterr().out
     assert "second: b, first: a" in text
-    assert "+0.275 [" in text and "mcnemar(items)" in text and "detectable" in text
+    assert "+0.275 [" in text and " mcnemar " in text and " randomisation " in text
     assert "Real: the second is better at rte (accuracy), rte (f1)." in text
-    assert "Holm over all 2 rows" in text and "within +-0.01" in text and "at 5% finds here with power 0.8" in text
+    assert "corrected over all 2 rows" in text and "within +-0.01" in text and "at 5% finds here with power 0.8" in text
     print_comparison(compare(first, first), Console(width=160))
     assert "Undecided, which is not equal: the gap may be chance at rte (accuracy)" in capsys.readouterr().out
     print_comparison(compare(first, second, margin=0.9), Console(width=160))
