@@ -34,6 +34,7 @@ TOLD = {
     "recipe": "were fine-tuned by other recipes",
     "train": "were fine-tuned on other training items",
     "score": "score an option in other ways",
+    "length": "cut texts at other lengths",
     "cut": "cut other contexts, or could not score other items",
 }
 

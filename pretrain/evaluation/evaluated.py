@@ -126,6 +126,10 @@ class Evaluation:
             )
         return found
 
+    def _is_mine(self, run: str) -> bool:
+        """Whether a run is of this model: `pretrained`, `pretrained-1`, `random-1`."""
+        return run == self.model or run.startswith(f"{self.model}-")
+
     def _rows(self, task: str) -> tuple[tuple[ItemRow, ...], str]:
         for place in (len(task), *(at for at in range(len(task) - 1, 0, -1) if task[at] == "/")):
             if task[:place] in self.items:
@@ -133,8 +137,8 @@ class Evaluation:
         return (), ""
 
     def _labelled(self, score: ReadScore, rows: tuple[ItemRow, ...], part: str) -> Answers:
-        """Of a fine-tuned task: predictions by size and run, `16/pretrained-1` or just `pretrained-1`."""
-        keys = [key for key in rows[0].record["predictions"] if key.rpartition("/")[2].startswith(f"{self.model}-")]
+        """Of tasks with labels: predictions by size and run, `16/pretrained-1` or just `pretrained-1`."""
+        keys = [key for key in rows[0].record["predictions"] if self._is_mine(key.rpartition("/")[2])]
         sizes = list(dict.fromkeys(key.rpartition("/")[0] for key in keys))
         weights = np.ones(1)
         if part == AREA and len(sizes) > 1:
@@ -171,7 +175,7 @@ class Evaluation:
             rows = tuple(row for row in rows if row.record.get("phenomenon") == part or _has_fact(row, part))
         if not rows:
             raise Incomparable(f"no item of '{self.path}' belongs to '{part}'")
-        keys = [key for key in rows[0].record["scores"] if key == self.model or key.startswith(f"{self.model}-")]
+        keys = [key for key in rows[0].record["scores"] if self._is_mine(key)]
         values = np.stack([_right(rows, key) for key in keys])
         groups = tuple(str(row.record.get("template", row.record["group"])) for row in rows)
         nothing = np.empty((0, 1, len(rows)))

@@ -34,6 +34,13 @@ def test_runs_of_a_fine_tuned_task(tmp_path):
     assert read(folder).checkpoint == "runs/a"
 
 
+def test_predictions_without_any_training_are_one_run(tmp_path):
+    folder = finetuned(tmp_path / "a", LABELS, RUNS[:1], ("spearman",))
+    file = folder / "items" / "rte.jsonl"
+    file.write_text(file.read_text().replace('"pretrained-1"', '"pretrained"'))
+    np.testing.assert_array_equal(answers(folder, "rte", "spearman").predictions, [[RUNS[0]]])
+
+
 def test_sizes_of_a_curve_and_its_area(tmp_path):
     table = np.array([[[1, 1, 1, 1, 1, 1], LABELS], [LABELS, LABELS]])
     folder = finetuned(tmp_path / "a", LABELS, table, sizes=("4", "16"), signed={"rows": "4,16+6"})
