@@ -4,14 +4,14 @@ Must not import torch: results are compared wherever the files are.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -25,7 +25,8 @@ from pretrain.evaluation.scores import FORMAT, ModelName
 SCORES, ITEMS = "scores.json", "items"
 AREA, OVERALL = "area", "overall"
 # What of an item's row a model gave; the rest is the item.
-GIVEN = ("predictions", "scores", "label_probabilities", "confidences_where_wrong")
+GIVEN = ("predictions", "scores", "label_probabilities", "confidences_where_wrong", "failed")
+PASS_RATE = "pass_rate"
 
 
 class Incomparable(Exception):
@@ -117,7 +118,12 @@ class Evaluation:
         rows, part = self._rows(score.task)
         if not rows:
             raise Incomparable(f"the items of '{self.path}' have none for it")
-        found = self._labelled(score, rows, part) if "set" in rows[0].record else self._zero_shot(score, rows, part)
+        if score.metric == PASS_RATE:
+            found = self._checked(rows, part)
+        elif "set" in rows[0].record:
+            found = self._labelled(score, rows, part)
+        else:
+            found = self._zero_shot(score, rows, part)
         again = float(found.statistic(np.ones((1, len(found.items)))).mean()) if found.items else float("nan")
         if len(found.items) != score.n or not abs(again - score.value) < 1e-6:
             raise Incomparable(
@@ -126,9 +132,10 @@ class Evaluation:
             )
         return found
 
-    def _is_mine(self, run: str) -> bool:
-        """Whether a run is of this model: `pretrained`, `pretrained-1`, `random-1`."""
-        return run == self.model or run.startswith(f"{self.model}-")
+    def _mine(self, runs: Iterable[str]) -> list[str]:
+        """The runs of this model: `pretrained`, `pretrained-1`, `16/pretrained-1`."""
+        names = [(run, run.rpartition("/")[2]) for run in runs]
+        return [run for run, name in names if name == self.model or name.startswith(f"{self.model}-")]
 
     def _rows(self, task: str) -> tuple[tuple[ItemRow, ...], str]:
         for place in (len(task), *(at for at in range(len(task) - 1, 0, -1) if task[at] == "/")):
@@ -138,7 +145,9 @@ class Evaluation:
 
     def _labelled(self, score: ReadScore, rows: tuple[ItemRow, ...], part: str) -> Answers:
         """Of tasks with labels: predictions by size and run, `16/pretrained-1` or just `pretrained-1`."""
-        keys = [key for key in rows[0].record["predictions"] if self._is_mine(key.rpartition("/")[2])]
+        if score.metric not in (*METRICS, EXACT_MATCH):
+            raise Incomparable(f"there is no paired test of the metric '{score.metric}'")
+        keys = self._mine(rows[0].record["predictions"])
         sizes = list(dict.fromkeys(key.rpartition("/")[0] for key in keys))
         weights = np.ones(1)
         if part == AREA and len(sizes) > 1:
@@ -161,11 +170,20 @@ class Evaluation:
         values = None
         if score.metric == ACCURACY:
             values = np.einsum("k,rkn->rn", weights, (predictions == labels).astype(np.float64))
-        elif score.metric not in (*METRICS, EXACT_MATCH):
-            raise Incomparable(f"there is no paired test of the metric '{score.metric}'")
         questions = tuple(str(row.record["facts"].get("question", row.record["id"])) for row in rows)
-        groups = tuple(str(row.record["group"]) for row in rows)
-        return Answers(rows, groups, score.metric, values, predictions, labels, questions, weights)
+        return Answers(rows, _groups(rows), score.metric, values, predictions, labels, questions, weights)
+
+    def _checked(self, rows: tuple[ItemRow, ...], part: str) -> Answers:
+        """Of a check list: a case of several texts passes as a whole, by size and run as predictions are."""
+        cases = tuple(row for row in rows if row.record.get("facts", {}).get("member") == "0")
+        keys = self._mine(cases[0].record.get("failed", {})) if cases else []
+        sizes = {key.rpartition("/")[0] for key in keys}
+        size, _, kind = part.partition("/") if part.partition("/")[0] in sizes else ("", "", part)
+        cases = tuple(row for row in cases if not kind or row.record["facts"].get("type") == kind)
+        mine = [key for key in keys if key.rpartition("/")[0] == size]
+        if not cases or not mine:
+            raise Incomparable(f"no case of '{self.path}' belongs to '{part}'")
+        return self._of_values(PASS_RATE, cases, [[not row.record["failed"][key] for row in cases] for key in mine])
 
     def _zero_shot(self, score: ReadScore, rows: tuple[ItemRow, ...], part: str) -> Answers:
         """Of choices and minimal pairs: scores of the options by model, `pretrained` or `random-1`."""
@@ -175,11 +193,14 @@ class Evaluation:
             rows = tuple(row for row in rows if row.record.get("phenomenon") == part or _has_fact(row, part))
         if not rows:
             raise Incomparable(f"no item of '{self.path}' belongs to '{part}'")
-        keys = [key for key in rows[0].record["scores"] if self._is_mine(key)]
-        values = np.stack([_right(rows, key) for key in keys])
-        groups = tuple(str(row.record.get("template", row.record["group"])) for row in rows)
+        values = [_right(rows, key) for key in self._mine(rows[0].record["scores"])]
+        return self._of_values(score.metric, rows, values)
+
+    @staticmethod
+    def _of_values(metric: str, rows: tuple[ItemRow, ...], values: ArrayLike) -> Answers:
         nothing = np.empty((0, 1, len(rows)))
-        return Answers(rows, groups, score.metric, values, nothing, np.empty(0), (), np.ones(1))
+        table = np.asarray(values, dtype=np.float64)
+        return Answers(rows, _groups(rows), metric, table, nothing, np.empty(0), (), np.ones(1))
 
 
 def read_evaluation(option: str, path: Path, model: ModelName) -> Evaluation:
@@ -256,6 +277,11 @@ def _checkpoint(path: Path) -> str:
         return str(OmegaConf.select(OmegaConf.load(path / CONFIG), "checkpoint", default=""))
     except (OSError, ValueError, AttributeError, yaml.YAMLError, OmegaConfBaseException):
         return ""
+
+
+def _groups(rows: tuple[ItemRow, ...]) -> tuple[str, ...]:
+    """What each item has in common with others: its template, where it was built from one, else its group."""
+    return tuple(str(row.record.get("template", row.record["group"])) for row in rows)
 
 
 def _has_fact(row: ItemRow, part: str) -> bool:

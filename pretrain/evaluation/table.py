@@ -46,10 +46,10 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
         rows.setdefault((score.task, score.metric), {})[score.model] = score
     for (task, metric), models in rows.items():
         pretrained = models["pretrained"]
-        cells = [task, metric, str(pretrained.n), shown(pretrained), least_gap(pretrained)]
+        cells = [task, metric, str(pretrained.n), shown_with_runs(pretrained), least_gap(pretrained)]
         comparison = comparisons.get((task, metric))
         if comparison is not None:
-            cells += [shown(models["random"]), comparison.verdict]
+            cells += [shown_with_runs(models["random"]), comparison.verdict]
         table.add_row(*cells, style=STYLES[comparison.verdict] if comparison else "")
     out.print(table)
     if comparisons:
@@ -68,11 +68,15 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
 
 
 def shown(score: Score) -> str:
-    """`0.853 [0.801, 0.899]`, and below it, of several runs, `median 0.850, sd 0.012`."""
-    text = f"{score.value:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
-    if len(score.runs) > 1:
-        text += f"\nmedian {statistics.median(score.runs):.3f}, sd {statistics.stdev(score.runs):.3f}"
-    return text
+    """`0.853 [0.801, 0.899]`."""
+    return f"{score.value:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
+
+
+def shown_with_runs(score: Score) -> str:
+    """`shown`, and below it, of several runs, `median 0.850, sd 0.012`."""
+    if len(score.runs) < 2:
+        return shown(score)
+    return f"{shown(score)}\nmedian {statistics.median(score.runs):.3f}, sd {statistics.stdev(score.runs):.3f}"
 
 
 def least_gap(score: Score) -> str:

@@ -71,6 +71,39 @@ def test_parts_of_minimal_pairs_and_random_models(tmp_path):
     assert found.values.tolist() == [[1.0] * 4, [0.0] * 4]
 
 
+def test_a_case_of_a_check_list_passes_as_a_whole(tmp_path):
+    def row(case, member, kind, failed):
+        facts = {"case": case, "member": member, "type": kind}
+        runs = {"pretrained-1": failed, "8/pretrained-1": not failed}
+        return {
+            "set": "checks",
+            "id": f"{case}/{member}",
+            "group": case,
+            "label": None,
+            "facts": facts,
+            "predictions": dict.fromkeys(runs, "positive"),
+            "failed": runs,
+        }
+
+    cases = [("a", "MFT", True), ("b", "INV", False), ("c", "INV", True)]
+    rows = [row(case, member, kind, failed) for case, kind, failed in cases for member in "01"]
+    scores = [
+        score("checks", "pass_rate", 1 / 3, 3, (1,)),
+        score("checks/INV", "pass_rate", 1 / 2, 2, (1,)),
+        score("checks/8", "pass_rate", 2 / 3, 3, (1,)),
+        score("checks/8/MFT", "pass_rate", 1.0, 1, (1,)),
+        score("checks/DIR", "pass_rate", 1.0, 1, (1,)),
+    ]
+    folder = write_evaluation(tmp_path / "a", scores, {"checks": rows})
+    assert answers(folder, "checks", "pass_rate").values.tolist() == [[0.0, 1.0, 0.0]]
+    found = answers(folder, "checks/INV", "pass_rate")
+    assert found.values.tolist() == [[1.0, 0.0]] and found.groups == ("b", "c")
+    assert answers(folder, "checks/8", "pass_rate").values.tolist() == [[1.0, 0.0, 1.0]]
+    assert answers(folder, "checks/8/MFT", "pass_rate").values.tolist() == [[1.0]]
+    with pytest.raises(Incomparable, match="no case of"):
+        answers(folder, "checks/DIR", "pass_rate")
+
+
 def test_choices_and_items_that_were_not_scored(tmp_path):
     rows = [
         {"id": "1", "prefix": "p", "options": ["a", "b"], "suffix": "", "label": 1, "group": "g", "facts": {}}
