@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -10,7 +11,7 @@ from pretrain.evaluation.metrics import ACCURACY, PAIR_ACCURACY
 from pretrain.evaluation.power import LEVEL, POWER, planned_difference
 from pretrain.evaluation.scores import Comparison, Outcome, Score
 
-PLAIN_WIDTH = 110
+PLAIN_WIDTH = 130
 STYLES = {"wins": "green", "loses": "red", "undecided": ""}
 WORDS = {
     "wins": "Pretraining wins, outside the intervals",
@@ -25,21 +26,23 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
     Args:
         outcomes: of the tasks.
         source: what was evaluated, in words.
-        console: where to; standard output by default, 110 columns wide where that is no terminal.
+        console: where to; standard output by default, 130 columns wide where that is no terminal.
     """
     out = console or Console()
     if console is None and not out.is_terminal:
         out = Console(width=PLAIN_WIDTH)
     scores = [score for outcome in outcomes for score in outcome.scores]
     comparisons = {(row.task, row.metric): row for outcome in outcomes for row in outcome.comparisons}
-    table = Table(title=f"Scores of {source}", title_justify="left")
-    table.add_column("task")
+    table = Table(
+        title=f"Scores of {source}", title_justify="left", box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False
+    )
+    table.add_column("task", overflow="fold")
     table.add_column("metric")
     table.add_column("n", justify="right")
-    table.add_column("pretrained", justify="right")
-    table.add_column("gap", justify="right")
+    table.add_column("pretrained", justify="right", no_wrap=True)
+    table.add_column("gap", justify="right", no_wrap=True)
     if comparisons:
-        table.add_column("random weights", justify="right")
+        table.add_column("random weights", justify="right", no_wrap=True)
         table.add_column("pretraining")
     rows: dict[tuple[str, str], dict[str, Score]] = {}
     for score in scores:
