@@ -219,7 +219,7 @@ def read_evaluation(option: str, path: Path, model: ModelName) -> Evaluation:
             f"option '{option}' must be a folder that `python -m pretrain.evaluate` or `finetune` wrote, but '{path}' "
             f"has no {SCORES}"
         )
-    record = _json(path / SCORES, (path / SCORES).read_text(encoding="utf-8"), "")
+    record = _json(path / SCORES, (path / SCORES).read_bytes(), "")
     if record.get("format") != FORMAT or not isinstance(record.get("scores"), list):
         raise InputError(
             f"option '{option}': '{path / SCORES}' must hold scores of format {FORMAT}, but has format "
@@ -252,7 +252,7 @@ def read_evaluation(option: str, path: Path, model: ModelName) -> Evaluation:
 
 
 def _item_rows(file: Path) -> Iterator[ItemRow]:
-    with file.open(encoding="utf-8") as handle:
+    with file.open("rb") as handle:
         for number, line in enumerate(handle, start=1):
             record = _json(file, line, f", line {number}")
             if "id" not in record or "group" not in record or not ("predictions" in record or "scores" in record):
@@ -261,7 +261,7 @@ def _item_rows(file: Path) -> Iterator[ItemRow]:
             yield ItemRow(json.dumps(item, sort_keys=True, ensure_ascii=False), record)
 
 
-def _json(file: Path, text: str, place: str) -> dict[str, Any]:
+def _json(file: Path, text: bytes, place: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except ValueError as error:

@@ -151,6 +151,7 @@ def test_items_that_give_another_score_are_not_compared(tmp_path):
         ("scores.json", '{"format": 1, "scores": []}', "has no score of the pretrained model"),
         ("items/rte.jsonl", '{"id": "1"}\n', "line 1: expected an item"),
         ("items/rte.jsonl", "nothing\n", "line 1: expected a JSON object"),
+        ("items/rte.jsonl", b'{"id": "\xff"}\n', "line 1: expected a JSON object"),
     ],
 )
 def test_files_that_are_not_whole_are_one_sentence(tmp_path, file, text, sentence):
@@ -158,7 +159,7 @@ def test_files_that_are_not_whole_are_one_sentence(tmp_path, file, text, sentenc
     if text is None:
         (folder / file).unlink()
     else:
-        (folder / file).write_text(text)
+        (folder / file).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=sentence):
         read(folder)
 
