@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conf.files import atomic_write_text
+from pretrain.evaluation.calibration import Calibration
 from pretrain.evaluation.statistics import Estimate, verdict
 
 ModelName = Literal["pretrained", "random"]
@@ -82,12 +83,13 @@ class CurveSizes:
 
 @dataclass
 class Outcome:
-    """The scores of a task, what compares them, remarks for the reader, one row per item, and what a report needs."""
+    """The scores of a task, what compares them, its calibration, remarks, one row per item, and what a report needs."""
 
     scores: list[Score] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
+    calibration: list[Calibration] = field(default_factory=list)
     anchors: list[Published] = field(default_factory=list)
     curves: list[CurveSizes] = field(default_factory=list)
 
@@ -126,11 +128,12 @@ def short(digest: str) -> str:
 
 
 def write_scores(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write `scores.json`: {"format", "scores", "comparisons", "notes", "anchors", "curves"}."""
+    """Write `scores.json`: {"format", "scores", "comparisons", "calibration", "notes", "anchors", "curves"}."""
     record = {
         "format": FORMAT,
         "scores": [asdict(score) for outcome in outcomes for score in outcome.scores],
         "comparisons": [asdict(row) for outcome in outcomes for row in outcome.comparisons],
+        "calibration": [asdict(one) for outcome in outcomes for one in outcome.calibration],
         "notes": [note for outcome in outcomes for note in outcome.notes],
         "anchors": [asdict(row) for outcome in outcomes for row in outcome.anchors],
         "curves": [asdict(curve) for outcome in outcomes for curve in outcome.curves],

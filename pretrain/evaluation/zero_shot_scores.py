@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pretrain.evaluation.metrics import ACCURACY, METRIC_VERSION, PAIR_ACCURACY, choice_correct, pair_correct
 from pretrain.evaluation.scores import ModelName, Outcome, short, signature
-from pretrain.evaluation.statistics import CONFIDENCE, Estimate, seeds_and_items_interval
+from pretrain.evaluation.statistics import CONFIDENCE, Estimate, exact_share, seeds_and_items_interval
 from pretrain.evaluation.tasks.definition import ChoiceItem, PairItem
 
 Scores = Sequence[Sequence[float] | None]
@@ -102,14 +102,15 @@ def _add(
     estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
     for model, mine, seeds in models:
         with_seeds = "initialisations+" if seeds else ""
+        exact = exact_share(mine, groups)
         signed = signature(
             **scored.signature,
             metric=f"{metric}.{METRIC_VERSION}",
-            interval=f"t({with_seeds}{unit})",
+            interval=f"t({with_seeds}{unit})" if exact is None else "exact(items)",
             model=short(scored.fingerprints[model]),
             seeds=",".join(map(str, seeds)) or "none",
         )
-        estimates[model] = (share_interval(mine, groups), seeds, signed)
+        estimates[model] = (share_interval(mine, groups) if exact is None else exact, seeds, signed)
     outcome.add(name, metric, count, estimates)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pretrain.evaluation.anchors import human_only, published
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.recipe import Recipe
-from pretrain.evaluation.finetuning_scores import RunScores, curve_interval, score_runs
+from pretrain.evaluation.finetuning_scores import RunScores, calibration_of_runs, curve_interval, score_runs
 from pretrain.evaluation.learning_curve import area_weights
 from pretrain.evaluation.metrics import METRIC_VERSION, majority_share
 from pretrain.evaluation.runs import hash_of
@@ -21,6 +21,7 @@ from pretrain.evaluation.subject import ModelChoice, Subject
 from pretrain.evaluation.tasks.definition import Anchor, Kind, TaskDefinition
 from pretrain.evaluation.tasks.finetuning_job import (
     FINETUNING_VERSION,
+    OUTPUT_DIGITS,
     EvaluatedSet,
     FinetuningJob,
     outputs_of_runs,
@@ -100,7 +101,7 @@ class PreparedFinetuned:
         return jobs
 
     def collect(self, results: Sequence[dict[str, Any]]) -> Outcome:
-        """The metrics of every set, with several sizes one score a size and the area under the curve.
+        """The metrics of every set and its calibration, with several sizes one a size and the area under the curve.
 
         Failed runs are counted and stay in the mean.
         """
@@ -120,9 +121,12 @@ class PreparedFinetuned:
                 for found in outputs
             ]
             self._note_failures(outcome, one, scores)
-            for point, found in zip(self.points, scores, strict=True):
-                self._add(outcome, one, [point], [found])
-                outcome.anchors += published(self._name(one, point), self._anchors(one, point), one.definition.scored)
+            for point, found, given in zip(self.points, scores, outputs, strict=True):
+                name = self._add(outcome, one, [point], [found])
+                if self.kind != "regression":
+                    for model, rows, _, _ in self._models():
+                        outcome.calibration.append(calibration_of_runs(one.judged, name, model, given[rows]))
+                outcome.anchors += published(name, self._anchors(one, point), one.definition.scored)
             if len(self.points) > 1:
                 self._add(outcome, one, self.points, scores)
                 names = {self._name(one, point): point.count for point in self.points}
@@ -161,8 +165,8 @@ class PreparedFinetuned:
         one: ScoredSet,
         points: Sequence[Point],
         scores: Sequence[dict[ModelName, RunScores]],
-    ) -> None:
-        """The scores of one size, or with several sizes the areas under their curves."""
+    ) -> str:
+        """Add the scores of one size, or with several sizes the areas under their curves; gives their name."""
         counts = [point.count for point in points]
         curve = len(points) > 1
         weights = area_weights(counts) if curve else np.ones(1)
@@ -173,11 +177,12 @@ class PreparedFinetuned:
             for model, _, seeds, fingerprint in self._models():
                 found = [size[model] for size in scores]
                 predictions = np.stack([size.predictions for size in found], axis=1)
-                estimate = curve_interval(one.judged, metric, predictions, weights, one.groups)
-                estimates[model] = (estimate, seeds, self._signature(one, points, metric, seeds, fingerprint))
+                estimate, interval = curve_interval(one.judged, metric, predictions, weights, one.groups)
+                estimates[model] = (estimate, seeds, self._signature(one, points, metric, interval, seeds, fingerprint))
                 values = weights @ np.array([size.values[metric] for size in found])
                 behind[model] = Runs(tuple(values.tolist()), sum(size.failed for size in found))
             outcome.add(name, metric, len(one.items), estimates, behind)
+        return name
 
     def _note_failures(self, outcome: Outcome, one: ScoredSet, scores: Sequence[dict[ModelName, RunScores]]) -> None:
         least = "the mean score"
@@ -193,23 +198,31 @@ class PreparedFinetuned:
                     )
 
     def _signature(
-        self, one: ScoredSet, points: Sequence[Point], metric: str, seeds: tuple[int, ...], fingerprint: str
+        self,
+        one: ScoredSet,
+        points: Sequence[Point],
+        metric: str,
+        interval: str,
+        seeds: tuple[int, ...],
+        fingerprint: str,
     ) -> str:
         trained = [[point.content, len(point.data), point.size] for point in points]
         return signature(
             task=f"{one.definition.name}.{one.definition.version}.{FINETUNING_VERSION}",
             split=one.definition.scored,
-            items=short(hash_of([one.judged.content, trained])),
+            items=short(one.judged.content),
+            train=short(hash_of(trained)),
             rows=f"{','.join(str(point.count) for point in points)}+{len(one.items)}",
             metric=f"{metric}.{METRIC_VERSION}",
             recipe=short(hash_of(asdict(self.recipe))),
-            interval="t(seeds+groups)",
+            interval=interval,
             model=short(fingerprint),
             seeds=",".join(map(str, seeds)),
         )
 
     def _item_rows(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[dict[str, Any]]:
-        """A row an item: the item, what each run predicted and, of labels, how likely it found the right one."""
+        """A row an item: the item, what each run predicted and, of labels, how likely it found the right one; where that
+        is not the one it predicted, how likely it found what it predicted."""
         names, flat = [], []
         for point, found in zip(self.points, outputs, strict=True):
             for (model, seed), run in zip(self._runs(), found, strict=True):
@@ -217,7 +230,14 @@ class PreparedFinetuned:
                 flat.append(run)
         whole = self.kind != "regression"
         predictions = [one.judged.predictions(run) for run in flat]
-        shares = [one.judged.label_probabilities(run) for run in flat] if whole else []
+        shares, chosen = [], []
+        if whole:
+            rounded = [one.judged.probabilities(run).round(OUTPUT_DIGITS) for run in flat]
+            shares = [run[np.arange(len(run)), one.judged.items.labels.astype(np.int64)] for run in rounded]
+            chosen = [
+                run[np.arange(len(run)), found.astype(np.int64)]
+                for run, found in zip(rounded, predictions, strict=True)
+            ]
         rows = []
         for index, item in enumerate(one.items):
             row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": item.label}
@@ -231,5 +251,11 @@ class PreparedFinetuned:
             }
             if whole:
                 row["label_probabilities"] = {name: float(run[index]) for name, run in zip(names, shares, strict=True)}
+                wrong = {
+                    name: float(run[index])
+                    for name, run in zip(names, chosen, strict=True)
+                    if row["predictions"][name] != item.label
+                }
+                row |= {"confidences_where_wrong": wrong} if wrong else {}
             rows.append(row)
         return rows

@@ -5,7 +5,9 @@ import json
 import pytest
 from rich.console import Console
 
-from pretrain.evaluation.scores import CurveSizes, Outcome, Published, short, signature, write_items, write_scores
+from pretrain.evaluation.calibration import Bin, Calibration
+from pretrain.evaluation.power import planned_difference
+from pretrain.evaluation.scores import CurveSizes, Outcome, Published, Runs, short, signature, write_items, write_scores
 from pretrain.evaluation.statistics import Estimate
 from pretrain.evaluation.table import print_scores
 
@@ -39,6 +41,23 @@ def test_scores_json_has_the_agreed_form(tmp_path, outcome):
     assert [(row["task"], row["verdict"]) for row in record["comparisons"]] == [("a", "wins"), ("b", "undecided")]
     assert record["comparisons"][0]["difference"] == pytest.approx(0.4)
     assert record["notes"] == ["b: 1 of 2 runs failed"]
+    assert record["calibration"] == []
+
+
+def test_scores_json_holds_calibration(tmp_path):
+    found = Calibration("a", "pretrained", 2, 40, 0.1, 0.3, (Bin(0.9, 0.8, 80),))
+    write_scores(tmp_path / "scores.json", [Outcome(calibration=[found])])
+    assert json.loads((tmp_path / "scores.json").read_text())["calibration"] == [
+        {
+            "task": "a",
+            "model": "pretrained",
+            "runs": 2,
+            "n": 40,
+            "ece": 0.1,
+            "brier": 0.3,
+            "bins": [{"confidence": 0.9, "accuracy": 0.8, "count": 80}],
+        }
+    ]
 
 
 def test_what_a_report_needs_is_written_beside_the_scores(tmp_path, outcome):
@@ -75,6 +94,22 @@ def test_the_table_says_what_wins_and_what_does_not(outcome, capsys):
     assert "Pretraining wins, outside the intervals: a." in text
     assert "Undecided (the intervals meet): b." in text
     assert "Note: b: 1 of 2 runs failed." in text
+
+
+def test_the_table_shows_median_and_spread_of_the_seeds_and_the_gap_that_can_be_seen(capsys):
+    outcome = Outcome()
+    estimate = Estimate(0.8, 0.75, 0.85)
+    runs = {"pretrained": Runs((0.7, 0.81, 0.89)), "random": Runs((0.8,))}
+    models = {"pretrained": (estimate, (1, 2, 3), "s"), "random": (estimate, (1,), "s")}
+    outcome.add("a", "accuracy", 1000, models, runs)
+    outcome.add("b", "matthews", 1000, models, {})
+    print_scores([outcome], "the test's model", Console(width=140))
+    text = capsys.readouterr().out
+    assert text.count("median") == 1 and "median 0.810, sd 0.095" in text
+    assert text.count(f"{planned_difference(1000, 0.8):.3f}") == 1
+    assert "power 0.8" in text and "test at 5%" in text
+    print_scores([Outcome(outcome.scores[2:])], "the test's model", Console(width=140))
+    assert "power" not in capsys.readouterr().out
 
 
 def test_items_are_one_json_line_each(tmp_path):

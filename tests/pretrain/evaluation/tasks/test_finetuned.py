@@ -8,6 +8,7 @@ from sklearn.metrics import f1_score
 
 from conf.errors import InputError
 from pretrain.evaluation.finetuning.recipe import Recipe
+from pretrain.evaluation.statistics import exact_interval
 from pretrain.evaluation.subject import read_subject
 from pretrain.evaluation.tasks.base import TaskMissing
 from pretrain.evaluation.tasks.blimp import blimp
@@ -105,12 +106,43 @@ def test_accuracy_by_hand_from_given_outputs(subject, folder):
     assert outcome.items[0]["predictions"]["random-2"] == 1
     assert outcome.items[0]["label_probabilities"]["pretrained-1"] == 1.0
     signature = outcome.scores[0].signature
-    for part in ("task=parity.1.2|split=dev|items=", "|metric=accuracy.1|recipe=", "|model=", "|seeds=1,2"):
+    for part in ("task=parity.1.2|split=dev|items=", "|train=", "|metric=accuracy.1|recipe=", "|model=", "|seeds=1,2"):
         assert part in signature
     item = prepared.sets[0].items[0]
     assert outcome.items[0]["item"] == {"text_a": item.text_a, "text_b": None}
     assert outcome.items[0]["label_names"] == ["no", "yes"]
     assert outcome.curves == [] and outcome.anchors == []
+    assert "interval=t(seeds+groups)" in outcome.scores[0].signature
+    assert "confidences_where_wrong" not in next(row for row in outcome.items if row["label"] == 1)
+    sure, mixed = outcome.calibration
+    assert (sure.task, sure.model, sure.runs, sure.n, sure.ece, sure.brier) == ("parity", "pretrained", 2, 8, 0.0, 0.0)
+    assert (mixed.model, mixed.ece, mixed.brier) == ("random", pytest.approx((1 - share) / 2), pytest.approx(1 - share))
+    assert [(one.confidence, one.count) for one in mixed.bins] == [(1.0, 16)]
+
+
+def test_one_run_has_an_interval_for_its_items_only_and_says_so(checkpoint, folder):
+    one = read_subject(str(checkpoint), [1], [])
+    rows = [json.loads(line) for line in (folder / "dev.jsonl").read_text().splitlines()]
+    labels = [row["label"] for row in rows]
+    given = outputs("parity", [[1.0, 0.0]] * 8)
+    (score,) = prepare(one, folder).collect([given]).scores
+    assert "interval=t(groups)" in score.signature  # four rows to a document
+    alone = "".join(json.dumps({**row, "group": str(at)}) + "\n" for at, row in enumerate(rows))
+    (folder / "dev.jsonl").write_text(alone)
+    (score,) = prepare(one, folder).collect([given]).scores
+    exact = exact_interval(8 - sum(labels), 8)
+    assert "interval=exact(items)" in score.signature and score.interval == (exact.low, exact.high)
+
+
+def test_a_signature_tells_the_items_from_the_training_set(subject, folder):
+    def parts(**options):
+        prepared = prepare(subject, folder, **options)
+        results = [job.execute() for job in prepared.jobs]
+        return dict(part.split("=", 1) for part in prepared.collect(results).scores[0].signature.split("|"))
+
+    whole, fewer_trained, fewer_scored = parts(), parts(max_train=8), parts(max_dev=4)
+    assert whole["items"] == fewer_trained["items"] != fewer_scored["items"]
+    assert whole["train"] == fewer_scored["train"] != fewer_trained["train"]
 
 
 def test_a_task_of_two_metrics_has_two_scores_and_the_given_outputs_fix_both(checkpoint, tmp_path):
@@ -145,6 +177,7 @@ def test_a_regression_run_fails_that_is_no_better_than_the_mean(checkpoint, tmp_
     # Shifted by 90 the correlation is perfect, but the mean would be a better guess.
     assert [score.failed for score in outcome.scores] == [2, 2]
     assert outcome.items[0]["predictions"]["pretrained-1"] == 0.5 and "label_probabilities" not in outcome.items[0]
+    assert outcome.calibration == []
 
 
 def test_a_curve_has_a_score_a_size_and_its_area_by_hand(checkpoint, folder):
@@ -171,6 +204,7 @@ def test_a_curve_has_a_score_a_size_and_its_area_by_hand(checkpoint, folder):
             "parity/area": 5 / 8,
         }
     )
+    assert [(one.task, one.runs) for one in outcome.calibration] == [(f"parity/{size}", 2) for size in (4, 8, 16)]
     area = outcome.scores[-1]
     assert area.runs == pytest.approx((6 / 8, 4 / 8))
     assert "rows=4,8,16+8" in area.signature
@@ -235,6 +269,15 @@ def test_a_head_of_three_labels_is_folded_onto_two(checkpoint, tmp_path):
     assert [score.task for score in outcome.scores] == ["hans"]
     assert outcome.scores[0].value == 0.5
     assert outcome.items[0]["label_probabilities"]["pretrained-1"] == pytest.approx(0.6)
+    assert outcome.items[0]["confidences_where_wrong"] == {"pretrained-1": pytest.approx(0.4)}
+    assert "confidences_where_wrong" not in outcome.items[1]
+    (found,) = outcome.calibration
+    assert found.brier == pytest.approx((0.32 + 0.72 + 0.02 + 1.28) / 4)
+    assert [(one.confidence, one.accuracy, one.count) for one in found.bins] == [
+        (pytest.approx(0.4), 0.5, 2),
+        (pytest.approx(0.8), 0.0, 1),
+        (pytest.approx(0.9), 1.0, 1),
+    ]
     assert outcome.items[0]["facts"]["heuristic"] == "lexical"
 
 
