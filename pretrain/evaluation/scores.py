@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conf.files import atomic_write_text
+from pretrain.evaluation.behaviour import Behaviour
 from pretrain.evaluation.statistics import Estimate, verdict
 
 ModelName = Literal["pretrained", "random"]
@@ -55,12 +56,13 @@ class Comparison:
 
 @dataclass
 class Outcome:
-    """The scores of a task, what compares them, remarks for the reader, and one row per item."""
+    """The scores of a task, what compares them, remarks for the reader, a row per item, and the behavioural report."""
 
     scores: list[Score] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
+    behaviour: list[Behaviour] = field(default_factory=list)
 
     def add(
         self,
@@ -97,11 +99,12 @@ def short(digest: str) -> str:
 
 
 def write_scores(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write `scores.json`: {"format", "scores", "comparisons", "notes"}."""
+    """Write `scores.json`: {"format", "scores", "comparisons", "behaviour", "notes"}."""
     record = {
         "format": FORMAT,
         "scores": [asdict(score) for outcome in outcomes for score in outcome.scores],
         "comparisons": [asdict(row) for outcome in outcomes for row in outcome.comparisons],
+        "behaviour": [asdict(row) for outcome in outcomes for row in outcome.behaviour],
         "notes": [note for outcome in outcomes for note in outcome.notes],
     }
     atomic_write_text(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

@@ -83,6 +83,48 @@ class Anchor:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """A difference that a behavioural report shows: the accuracy where `fact` is `first` less that where it is
+    `second`; with `within`, besides, for each value of that fact by itself. The fact `label` is the right label."""
+
+    fact: str
+    first: str
+    second: str
+    within: str | None = None
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A correlation that a behavioural report shows, over the values of the fact `unit` (occupations).
+
+    A unit's lean is the share of its items answered with option number `option` where `fact` is `first`, less where it
+    is `second`; it is correlated (Pearson) with the number that the fact `figure` gives for the unit.
+    """
+
+    option: int
+    fact: str
+    first: str
+    second: str
+    unit: str
+    figure: str
+
+
+@dataclass(frozen=True)
+class Checks:
+    """A task's items are the texts of a check list (`checklist`): they have no labels and are judged case by case.
+
+    `tolerance` is how far a probability may move against what a case expects of it.
+    """
+
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a tolerance that is none."""
+        if not 0.0 <= self.tolerance < 1.0:
+            raise InputError(f"'tolerance' must be at least 0 and below 1, but is {self.tolerance}")
+
+
+@dataclass(frozen=True)
 class Layout:
     """One way in which a set is found on disk.
 
@@ -123,6 +165,9 @@ class TaskDefinition:
     `labels` are names by number, empty for regression, choices and minimal pairs. The first of `metrics` decides
     early stopping. `scored` is the split whose labels are public, the one a score is of. `home` says where the set can
     be had. `folds` maps labels of a richer label set onto this one's (a three-label NLI head scored on two labels).
+    `slices` (each a tuple of facts, whose combinations of values get an accuracy each), `gaps` and `trends` are what a
+    behavioural report shows of the set; the fact `label` is the right label. `made` gives the items of a set that is
+    built here and read from nowhere; `checks` marks a check list.
     `version` changes whenever an item would: with other code the same files must not give other items in silence.
     """
 
@@ -137,6 +182,11 @@ class TaskDefinition:
     hub: HubSource | None = None
     anchors: tuple[Anchor, ...] = ()
     folds: Mapping[str, str] = field(default_factory=dict)
+    slices: tuple[tuple[str, ...], ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    trends: tuple[Trend, ...] = ()
+    checks: Checks | None = None
+    made: Callable[[], Iterator[Item]] | None = None
 
     def read(self, files: TaskFiles | HubData, split: Split) -> list[Item]:
         """The items of a split, in the order of the files.

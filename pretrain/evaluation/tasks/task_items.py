@@ -74,6 +74,8 @@ class TaskItems:
             TaskMissing: they are not there.
         """
         items = self._read(definition, definition.scored, None if further else self.data)
+        if definition.checks is not None:
+            return items
         known = [item for item in items if item.label is not None]
         if len(known) < len(items):
             self.notes.append(f"{len(items) - len(known)} items of {definition.name} without a label are left out")
@@ -93,16 +95,23 @@ class TaskItems:
     def _read(self, definition: TaskDefinition, split: Split, data: str | None) -> list[LabelledItem]:
         if definition.kind == "minimal_pair":
             raise InputError(f"task {definition.name} has minimal pairs, which are scored without training")
-        return cast(list[LabelledItem], read_items(definition, self._place(data), split))
+        if definition.made is not None:
+            if definition is self.own and data is not None:
+                raise InputError(
+                    f"task {definition.name} builds its own items: leave out task.data (task.train_data says where "
+                    f"{self.head.name} lies)"
+                )
+            return cast(list[LabelledItem], list(definition.made()))
+        return cast(list[LabelledItem], read_items(definition, self._place(definition, data), split))
 
     def _has(self, definition: TaskDefinition, split: Split, data: str | None) -> bool:
-        place = self._place(data)
+        place = self._place(definition, data)
         if isinstance(place, HubData):
             return definition.hub is not None and split in definition.hub.splits
         location = definition.locate(place)
         return location is not None and split in location.files
 
-    def _place(self, data: str | None) -> TaskFiles | HubData:
+    def _place(self, definition: TaskDefinition, data: str | None) -> TaskFiles | HubData:
         if data not in self._places:
-            self._places[data] = place_of(data, self.directory, self.own)
+            self._places[data] = place_of(data, self.directory, definition)
         return self._places[data]

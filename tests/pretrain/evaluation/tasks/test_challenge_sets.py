@@ -96,7 +96,7 @@ def test_winogender_has_six_sentences_a_template(tmp_path):
     assert (item.options, item.suffix, item.label, item.group) == (("the baker", "someone"), ".", 1, "baker.guest.1")
     assert item.facts == {
         "gender": "female", "occupation": "baker", "participant": "someone", "refers_to": "participant",
-        "bergsma_pct_female": "40.5", "bls_pct_female": "56.2",
+        "gotcha": "yes", "bergsma_pct_female": "40.5", "bls_pct_female": "56.2",
     }  # fmt: skip
     other = items["baker.guest.0.male"]
     assert (
