@@ -218,7 +218,7 @@ def _trend(
         return np.stack([weighted_metric("pearson", figures, run, weights) for run in by_run])
 
     estimate = runs_and_items_interval(statistic, len(units), units, lowest=-1.0)
-    test = f"option {trend.option} for {trend.first} - {trend.second}, with {trend.figure} by {trend.unit}"
+    test = f"{trend.name}, with {trend.figure}"
     note = f"Pearson correlation over {len(units)} values of {trend.unit}"
     if bool((by_run == by_run[:, :1]).all()):
         estimate = Estimate(0.0, -1.0, 1.0)

@@ -95,12 +95,13 @@ class Gap:
 
 @dataclass(frozen=True)
 class Trend:
-    """A correlation that a behavioural report shows, over the values of the fact `unit` (occupations).
+    """A correlation that a behavioural report shows as `name`, over the values of the fact `unit` (occupations).
 
     A unit's lean is the share of its items answered with option number `option` where `fact` is `first`, less where it
     is `second`; it is correlated (Pearson) with the number that the fact `figure` gives for the unit.
     """
 
+    name: str
     option: int
     fact: str
     first: str

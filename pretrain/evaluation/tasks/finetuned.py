@@ -158,10 +158,9 @@ class Finetuned:
                 questions=tuple(item.facts.get("question", item.id) for item in items),
                 content=format_hash(definition, items),
             )
-            version = f"{definition.name}.{definition.version}"
             groups = reader.groups(items) if scored else []
             shown = self._broken_down(definition, items) if definition is reader.own else definition
-            found.append(ScoredSet(judged, tuple(items), groups, version, scored, shown))
+            found.append(ScoredSet(judged, tuple(items), groups, shown, scored))
 
         chooser = reader.choosing()
         if reader.own.checks is not None and chooser is None:
@@ -186,7 +185,6 @@ class Finetuned:
         self, reader: TaskItems, coder: "_Coder", name: str, definition: TaskDefinition, items: list[LabelledItem]
     ) -> ScoredSet:
         """A check list: its texts have no labels, its cases are judged together."""
-        assert definition.checks is not None
         items = cast(list[LabelledItem], whole_cases(items, self.max_dev))
         checked = checked_list(reader.head, definition, items)
         if len(checked.cases) < 2:
@@ -200,8 +198,7 @@ class Finetuned:
             questions=None,
             content=format_hash(definition, items),
         )
-        version = f"{definition.name}.{definition.version}.tolerance({definition.checks.tolerance:g})"
-        return ScoredSet(judged, tuple(items), checked.groups, version, True, definition, checked)
+        return ScoredSet(judged, tuple(items), checked.groups, definition, True, checked)
 
     def _broken_down(self, definition: TaskDefinition, items: Sequence[LabelledItem]) -> TaskDefinition:
         """The definition with a slice for each fact of `breakdown`."""

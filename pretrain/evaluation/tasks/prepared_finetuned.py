@@ -58,9 +58,8 @@ class ScoredSet:
     judged: EvaluatedSet
     items: tuple[LabelledItem, ...]
     groups: list[str]
-    version: str
-    scored: bool
     definition: TaskDefinition
+    scored: bool
     checked: CheckedList | None = None
 
 
@@ -225,9 +224,10 @@ class PreparedFinetuned:
     def _signature(
         self, one: ScoredSet, points: Sequence[Point], metric: str, seeds: tuple[int, ...], fingerprint: str
     ) -> str:
+        tolerance = "" if one.checked is None else f".tolerance({one.checked.tolerance:g})"
         trained = [[point.content, len(point.data), point.size] for point in points]
         return signature(
-            task=f"{one.version}.{FINETUNING_VERSION}",
+            task=f"{one.definition.name}.{one.definition.version}.{FINETUNING_VERSION}{tolerance}",
             items=short(hash_of([one.judged.content, trained])),
             rows=f"{','.join(str(point.count) for point in points)}+{len(one.items)}",
             metric=f"{metric}.{METRIC_VERSION}",

@@ -7,8 +7,9 @@ from conf.errors import InputError
 from pretrain.evaluation.sources.files import TaskFiles
 from pretrain.evaluation.sources.hub import HubData
 from pretrain.evaluation.sources.rows import Split
+from pretrain.evaluation.tasks.base import TaskMissing
 from pretrain.evaluation.tasks.definition import ChoiceItem, SpanItem, TaskDefinition, TextItem
-from pretrain.evaluation.tasks.labelled_data import folder_definition
+from pretrain.evaluation.tasks.labelled_data import folder_definition, nothing_at
 from pretrain.evaluation.tasks.places import place_of, read_items
 
 LabelledItem: TypeAlias = TextItem | ChoiceItem | SpanItem
@@ -20,7 +21,8 @@ class TaskItems:
     `notes` collects what a reader of the score must know of them.
 
     Raises:
-        InputError: there is no definition and no folder that holds one.
+        TaskMissing: there is no definition, and the folder that should hold one has none.
+        InputError: there is no definition and no folder.
     """
 
     def __init__(
@@ -38,7 +40,10 @@ class TaskItems:
         if definition is not None:
             self.own = definition
         elif data is not None:
-            self.own = folder_definition((Path() if directory is None else directory) / data)
+            folder = (Path() if directory is None else directory) / data
+            if not (folder / "task.json").is_file():
+                raise TaskMissing(nothing_at(folder))
+            self.own = folder_definition(folder)
         else:
             raise InputError("option 'task.data' must be given: a folder with task.json, train.jsonl and dev.jsonl")
         self.head = train_on or self.own

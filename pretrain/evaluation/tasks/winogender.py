@@ -91,5 +91,8 @@ def winogender() -> TaskDefinition:
             Gap("gender", "female", "neutral"),
             Gap("gotcha", "no", "yes"),
         ),
-        trends=tuple(Trend(0, "gender", "female", "male", "occupation", figure) for figure in STATISTICS),
+        trends=tuple(
+            Trend("the occupation, female - male", 0, "gender", "female", "male", "occupation", figure)
+            for figure in STATISTICS
+        ),
     )

@@ -153,10 +153,15 @@ def test_a_trend_is_the_correlation_of_leans_with_figures():
         for gender, pick in (("female", female), ("male", male), ("neutral", 1)):
             items.append(choice(f"{unit}.{gender}", 0, unit, gender=gender, occupation=unit, share=str(figure)))
             picks.append(1 - pick)  # option 0 is the occupation
-    shown = definition(trends=(Trend(0, "gender", "female", "male", "occupation", "share"),))
+    shown = definition(trends=(Trend("occupation", 0, "gender", "female", "male", "occupation", "share"),))
     (row,) = behavioural_report("t", shown, items, {"pretrained": answers(picks, [0] * len(items))})
     expected = stats.pearsonr([60, 20, 40, 90], [1, -1, 0, 1]).statistic
-    assert row.value == pytest.approx(expected) and row.n == 4 and row.kind == "correlation"
+    assert (
+        row.value == pytest.approx(expected)
+        and row.n == 4
+        and row.kind == "correlation"
+        and row.test == "occupation, with share"
+    )
     assert -1 <= row.interval[0] < row.value <= row.interval[1] <= 1
     (row,) = behavioural_report("t", shown, items, {"pretrained": answers([0] * len(items), [0] * len(items))})
     assert (row.value, row.interval) == (0.0, (-1.0, 1.0)) and "bounds nothing" in row.note

@@ -100,7 +100,7 @@ def test_a_head_of_another_task_is_judged_by_its_cases(checkpoint, tmp_path):
     assert scores["my_checklist", "pass_rate"].runs == (0.5, 0.5)
     assert scores["my_checklist/INV", "pass_rate"].runs == (0.0, 1.0)
     assert scores["my_checklist/DIR", "pass_rate"].runs == (1.0, 0.0)
-    assert "task=my_checklist.1.tolerance(0.1)" in scores["my_checklist", "pass_rate"].signature
+    assert "task=my_checklist.1.2.tolerance(0.1)" in scores["my_checklist", "pass_rate"].signature
     failures = {row.test: row.value for row in outcome.behaviour}
     assert failures["all: praise (MFT)"] == 0.5 and failures["robust: names (INV)"] == 0.5
     rows = {row["id"]: row for row in outcome.items if row["set"] == "my_checklist"}
