@@ -62,6 +62,10 @@ def evaluate_tasks(
         except TaskMissing as error:
             missing[name] = str(error)
             continue
+        except InputError as error:
+            if len(tasks) == 1:
+                raise
+            raise InputError(f"{error}; or leave the task out (suite.tasks.{name}=null)") from error
         if ready is None:
             missing[name] = f"task {name} needs its data: give tasks=DIR, the output of job=corpus_tasks"
         else:
