@@ -6,9 +6,8 @@ Pure functions of texts. Must not import torch or read a file.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pretrain.evaluation.lookup_translation import lookup_translations
+from pretrain.evaluation.run_variance import difference_over_runs, score_over_runs
 from pretrain.evaluation.translation_metrics import (
     RESAMPLES,
     Difference,
@@ -38,7 +37,7 @@ class Item:
 class ArmScore:
     """One arm on one group of items. BLEU and chrF are of 0 to 100 with bootstrap intervals, exact match a share.
 
-    With several runs (seeds) BLEU and chrF are means over them, and the interval is that of the first run's sentences.
+    With several runs (seeds) all three are means over them, and the intervals are for other sentences and seeds.
     """
 
     arm: str
@@ -88,6 +87,7 @@ def compare(
         systems[LOOKUP] = [[one.text for one in found]]
     groups = sorted({item.group for item in items})
     scores, signatures = [], {}
+    of_all: dict[str, list[float]] = {}
     for group in [ALL, *groups] if groups != [ALL] else groups:
         places = [place for place, item in enumerate(items) if group in (ALL, item.group)]
         references = [items[place].reference for place in places]
@@ -98,6 +98,12 @@ def compare(
             chrfs = [corpus_chrf(run, references) for run in texts]
             first = corpus_bleu(texts[0], references, tokenizer, resamples)
             first_chrf = corpus_chrf(texts[0], references, resamples)
+            bleu = score_over_runs([score.value for score in bleus], float(first.low or 0.0), float(first.high or 0.0))
+            chrf = score_over_runs(
+                [score.value for score in chrfs], float(first_chrf.low or 0.0), float(first_chrf.high or 0.0)
+            )
+            if group == ALL:
+                of_all[arm] = [score.value for score in bleus]
             exact = exact_match(texts, references, clusters)
             scores.append(
                 ArmScore(
@@ -105,10 +111,10 @@ def compare(
                     group,
                     len(places),
                     len(runs),
-                    float(np.mean([score.value for score in bleus])),
-                    (float(first.low or 0.0), float(first.high or 0.0)),
-                    float(np.mean([score.value for score in chrfs])),
-                    (float(first_chrf.low or 0.0), float(first_chrf.high or 0.0)),
+                    bleu.value,
+                    (bleu.low, bleu.high),
+                    chrf.value,
+                    (chrf.low, chrf.high),
                     exact.value,
                     (exact.low, exact.high),
                 )
@@ -117,6 +123,11 @@ def compare(
     baseline, *others = arms
     references = [item.reference for item in items]
     gains = {
-        arm: bleu_difference(systems[baseline][0], systems[arm][0], references, tokenizer, resamples) for arm in others
+        arm: difference_over_runs(
+            of_all[baseline],
+            of_all[arm],
+            bleu_difference(systems[baseline][0], systems[arm][0], references, tokenizer, resamples),
+        )
+        for arm in others
     }
     return Comparison(scores, gains, signatures)

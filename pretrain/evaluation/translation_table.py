@@ -32,7 +32,8 @@ def as_text(found: Comparison) -> str:
             f"{arm} {verdict} {gain.value:+.1f} BLEU [{gain.low:+.1f}, {gain.high:+.1f}] against {baseline}, "
             f"p = {gain.p_value:.3f}."
         )
-    lines.append("Intervals are of 95 %, over sentences; exact match in per cent.")
+    over = "over sentences and seeds" if any(score.runs > 1 for score in found.scores) else "over sentences"
+    lines.append(f"Intervals are of 95 %, {over}; exact match in per cent.")
     lines += [f"{name}: {signature}" for name, signature in found.signatures.items()]
     return "\n".join(lines) + "\n"
 

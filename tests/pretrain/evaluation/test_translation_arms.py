@@ -53,7 +53,16 @@ def test_several_seeds_are_averaged_and_counted():
     one = score(found, "base")
     assert one.runs == 2 and one.exact == 0.5
     assert one.bleu == pytest.approx((100 + corpus_bleu(WRONG, [RIGHT]).score) / 2)
-    assert "base (2 seeds)" in as_text(found)
+    assert one.bleu_interval[0] < one.bleu < one.bleu_interval[1]
+    assert "base (2 seeds)" in as_text(found) and "over sentences and seeds" in as_text(found)
+
+
+def test_a_gain_over_several_seeds_is_that_of_their_means():
+    found = compare(ITEMS, {"base": [HALF, WRONG], "better": [RIGHT, HALF, RIGHT]}, "de", resamples=50)
+    bleus = {name: corpus_bleu(texts, [RIGHT]).score for name, texts in (("half", HALF), ("wrong", WRONG))}
+    gain = found.gains["better"]
+    assert gain.value == pytest.approx((200 + bleus["half"]) / 3 - (bleus["half"] + bleus["wrong"]) / 2)
+    assert gain.low < gain.value < gain.high and gain.signature.endswith("|seeds:2+3")
 
 
 def test_looking_up_the_bitext_is_an_arm_where_there_is_one():
