@@ -55,23 +55,26 @@ def evaluate_tasks(
         InputError: a task that cannot be prepared (one whose data are not there is left out), or nothing is left.
     """
     prepared: list[PreparedTask] = []
-    missing: dict[str, str] = {}
+    missing: dict[str, TaskMissing] = {}
     for name, task in tasks.items():
         try:
             ready = task.prepare(subject, directory)
         except TaskMissing as error:
-            missing[name] = str(error)
+            missing[name] = error
             continue
         except InputError as error:
             if len(tasks) == 1:
                 raise
             raise InputError(f"{error}; or leave the task out (suite.tasks.{name}=null)") from error
         if ready is None:
-            missing[name] = f"task {name} needs its data: give tasks=DIR, the output of job=corpus_tasks"
+            missing[name] = TaskMissing(
+                f"task {name} needs its data: give tasks=DIR, the output of job=corpus_tasks",
+                "a folder in tasks=DIR, made by `python -m pipeline job=corpus_tasks`",
+            )
         else:
             prepared.append(ready)
     if len(tasks) == len(missing) == 1:
-        raise InputError(*missing.values())
+        raise next(iter(missing.values()))
     if missing:
         logger.warning("%s", left_out(missing, len(tasks)))
     if not prepared:
@@ -90,24 +93,31 @@ def evaluate_tasks(
     if mean is not None:
         outcomes.append(mean.over(outcomes))
     if missing:
-        outcomes.append(Outcome(notes=[left_out(missing, len(tasks)), *missing.values()]))
+        outcomes.append(Outcome(notes=[left_out(missing, len(tasks)), *wanted_lines(missing)]))
     write_scores(output / "scores.json", outcomes)
     return outcomes
 
 
-def left_out(missing: Mapping[str, str], tasks: int) -> str:
+def left_out(missing: Mapping[str, TaskMissing], tasks: int) -> str:
     """One line: how many tasks of a suite are left out, and which."""
     return f"{len(missing)} of {tasks} tasks are left out, as their data are not there: {', '.join(missing)}"
 
 
-def _nothing_left(missing: Mapping[str, str], directory: Path | None) -> str:
+def wanted_lines(missing: Mapping[str, TaskMissing]) -> list[str]:
+    """For each file that was looked for a line: the tasks that want it, and from where it can be had."""
+    by_file: dict[str, list[str]] = {}
+    for name, error in missing.items():
+        by_file.setdefault(error.wanted, []).append(name)
+    return [f"missing for {', '.join(names)}: {wanted}" for wanted, names in by_file.items()]
+
+
+def _nothing_left(missing: Mapping[str, TaskMissing], directory: Path | None) -> str:
     if not missing:
         return "no task is left to run: give a suite with a task that is not null"
     if directory is None:
         return "no task is left to run: give tasks=DIR, or a suite with tasks that need no data"
-    first = next(iter(missing.values()))
     more = f" (and {len(missing) - 1} more tasks: {', '.join(list(missing)[1:])})" if len(missing) > 1 else ""
-    return f"no task is left to run: {first}{more}"
+    return f"no task is left to run: {next(iter(missing.values()))}{more}"
 
 
 def chosen_tasks(suite: Suite) -> dict[str, Task]:

@@ -244,17 +244,31 @@ class TaskDefinition:
 
     def missing(self, files: TaskFiles, split: Split) -> str:
         """One sentence: which files of a split were looked for, where, and where they can be had."""
-        layouts = [layout for layout in self.layouts if split in layout.files]
+        location = self.locate(files)
+        layouts = self._layouts_with(split, location)
         if not layouts:
             known = [name for name in SPLITS if any(name in layout.files for layout in self.layouts)]
             return f"task {self.name} has no {split} split: it has {', '.join(known)}"
-        location = self.locate(files)
-        if location is not None:
-            layouts = [layout for layout in layouts if layout is location.layout] or layouts
         wanted = " or ".join(f"{_shown(layout, split)} ({layout.name})" for layout in layouts)
         beside = f" beside '{_first_name(location)}'" if location is not None else ""
         place = f"below '{files.root}'{beside}"
         return f"task {self.name} lacks its {split} split: expected {wanted} {place}, from {self.home}"
+
+    def wanted(self, files: TaskFiles, split: Split) -> str:
+        """`missing` in short, for a list of tasks: the files of the layout named first, and where they can be had."""
+        layouts = self._layouts_with(split, self.locate(files))
+        if not layouts:
+            return f"has no {split} split"
+        count = len(layouts) - 1
+        others = f", or {count} other layout{'s' * (count > 1)}" if count else ""
+        return f"{_shown(layouts[0], split)} ({layouts[0].name}{others}), from {self.home}"
+
+    def _layouts_with(self, split: Split, location: Location | None) -> list[Layout]:
+        """The layouts that have a split; only that of `location` if it is one of them."""
+        layouts = [layout for layout in self.layouts if split in layout.files]
+        if location is None:
+            return layouts
+        return [layout for layout in layouts if layout is location.layout] or layouts
 
 
 def format_hash(definition: TaskDefinition, items: Iterable[Item]) -> str:

@@ -166,7 +166,8 @@ class Finetuned:
         if reader.own.checks is not None and chooser is None:
             raise TaskMissing(
                 f"task {reader.own.name} is judged on a head whose epoch is chosen by the labelled dev rows of "
-                f"{reader.head.name}, which are not there: get them from {reader.head.home}"
+                f"{reader.head.name}, which are not there: get them from {reader.head.home}",
+                f"the dev rows of {reader.head.name}, from {reader.head.home}",
             )
         if chooser is not None:
             # The accuracy that a check list is held against is shown beside it.

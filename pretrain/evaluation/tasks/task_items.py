@@ -42,7 +42,9 @@ class TaskItems:
         elif data is not None:
             folder = (Path() if directory is None else directory) / data
             if not (folder / "task.json").is_file():
-                raise TaskMissing(nothing_at(folder))
+                raise TaskMissing(
+                    nothing_at(folder), f"{data}/task.json, made by `python -m pipeline job=corpus_tasks`"
+                )
             self.own = folder_definition(folder)
         else:
             raise InputError("option 'task.data' must be given: a folder with task.json, train.jsonl and dev.jsonl")
