@@ -35,7 +35,7 @@ def main(config: DictConfig) -> None:
 
     suite = hydra.utils.instantiate(config.suite, _convert_="all")
     directory = None if config.tasks is None else Path(config.tasks)
-    run(config, chosen_tasks(suite), suite.seeds, suite.initialisations, directory)
+    run(config, chosen_tasks(suite), suite.seeds, suite.initialisations, directory, suite.mean)
 
 
 if __name__ == "__main__":

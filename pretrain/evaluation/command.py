@@ -12,6 +12,7 @@ from conf.provenance import write_provenance
 from pretrain.evaluation.report.writing import write_evaluation_page
 from pretrain.evaluation.subject import read_subject
 from pretrain.evaluation.suite import evaluate_tasks
+from pretrain.evaluation.suite_mean import SuiteMean
 from pretrain.evaluation.table import print_scores
 from pretrain.evaluation.tasks.base import Task
 
@@ -22,6 +23,7 @@ def run(
     seeds: list[int],
     initialisations: list[int],
     directory: Path | None,
+    mean: SuiteMean | None = None,
 ) -> None:
     """Evaluate `config.checkpoint` on tasks, write the results and their page into `config.output` and print them.
 
@@ -29,10 +31,11 @@ def run(
         InputError: see `read_subject` and `evaluate_tasks`; or another run holds `output`.
     """
     started = time.monotonic()
-    if directory is not None and not directory.is_dir():
+    if directory is not None and not any(path.is_file() for path in directory.rglob("*")):
+        found = "holds no file" if directory.is_dir() else "is none"
         raise InputError(
             f"option 'tasks' must be a folder of data sets, such as `python -m pipeline job=corpus_tasks` makes, but "
-            f"'{directory}' is none"
+            f"'{directory}' {found}"
         )
     subject = read_subject(config.checkpoint, seeds, initialisations)
     output = Path(config.output)
@@ -43,7 +46,7 @@ def run(
             inputs={"checkpoint": subject.fingerprint},
             seeds={f"seed_{seed}": seed for seed in seeds},
         )
-        outcomes = evaluate_tasks(tasks, subject, directory, output, config.workers)
+        outcomes = evaluate_tasks(tasks, subject, directory, output, config.workers, mean)
         page = write_evaluation_page(output)
     print_scores(outcomes, subject.source)
     print(f"{output / 'scores.json'} and {page.name}: written after {time.monotonic() - started:.0f} s")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conf.files import atomic_write_text
+from pretrain.evaluation.behaviour import Behaviour
 from pretrain.evaluation.calibration import Calibration
 from pretrain.evaluation.statistics import Estimate, verdict
 
@@ -83,7 +84,7 @@ class CurveSizes:
 
 @dataclass
 class Outcome:
-    """The scores of a task, what compares them, its calibration, remarks, one row per item, and what a report needs."""
+    """The scores of a task, what compares them, remarks, one row per item, and what more a report shows."""
 
     scores: list[Score] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
@@ -92,6 +93,7 @@ class Outcome:
     calibration: list[Calibration] = field(default_factory=list)
     anchors: list[Published] = field(default_factory=list)
     curves: list[CurveSizes] = field(default_factory=list)
+    behaviour: list[Behaviour] = field(default_factory=list)
 
     def add(
         self,
@@ -128,12 +130,13 @@ def short(digest: str) -> str:
 
 
 def write_scores(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write `scores.json`: {"format", "scores", "comparisons", "calibration", "notes", "anchors", "curves"}."""
+    """Write `scores.json`: the format, and a list of each kind of an outcome's parts but the items."""
     record = {
         "format": FORMAT,
         "scores": [asdict(score) for outcome in outcomes for score in outcome.scores],
         "comparisons": [asdict(row) for outcome in outcomes for row in outcome.comparisons],
         "calibration": [asdict(one) for outcome in outcomes for one in outcome.calibration],
+        "behaviour": [asdict(row) for outcome in outcomes for row in outcome.behaviour],
         "notes": [note for outcome in outcomes for note in outcome.notes],
         "anchors": [asdict(row) for outcome in outcomes for row in outcome.anchors],
         "curves": [asdict(curve) for outcome in outcomes for curve in outcome.curves],

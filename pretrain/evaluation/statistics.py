@@ -165,6 +165,21 @@ def exact_share(values: ArrayLike, groups: ArrayLike, confidence: float = CONFID
     return exact_interval(int(table.sum()), table.size, confidence)
 
 
+def share_interval(values: ArrayLike, clusters: ArrayLike) -> Estimate:
+    """`seeds_and_items_interval`, which for a share of exactly 0 or 1 would have no width.
+
+    There the bound is that of an exact interval for G of G clusters: (1 - confidence) / 2 to the power 1 / G (Clopper
+    and Pearson 1934).
+    """
+    estimate = seeds_and_items_interval(values, clusters)
+    width = 1 - ((1 - CONFIDENCE) / 2) ** (1 / len(np.unique(np.asarray(clusters))))
+    if estimate.value == 1.0:
+        return Estimate(1.0, 1 - width, 1.0)
+    if estimate.value == 0.0:
+        return Estimate(0.0, 0.0, width)
+    return estimate
+
+
 def verdict(pretrained: Estimate, random: Estimate) -> str:
     """ "wins" or "loses" if the two intervals do not meet, else "undecided".
 

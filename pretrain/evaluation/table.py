@@ -7,11 +7,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from pretrain.evaluation.behaviour import Behaviour
 from pretrain.evaluation.metrics import ACCURACY, PAIR_ACCURACY
 from pretrain.evaluation.power import LEVEL, POWER, planned_difference
 from pretrain.evaluation.scores import Comparison, Outcome, Score
 
 PLAIN_WIDTH = 130
+HEADINGS = {"pretrained": "pretrained", "random": "random weights"}
+KINDS = {"accuracy": "accuracy", "failure": "failure rate", "gap": "gap", "correlation": "correlation"}
 STYLES = {"wins": "green", "loses": "red", "undecided": ""}
 WORDS = {
     "wins": "Pretraining wins, outside the intervals",
@@ -65,12 +68,35 @@ def print_scores(outcomes: Sequence[Outcome], source: str, console: Console | No
         )
     for sentence in verdict_sentences(list(comparisons.values())):
         out.print(sentence, highlight=False)
+    print_behaviour(outcomes, out)
     for outcome in outcomes:
         for note in outcome.notes:
             out.print(f"Note: {note}.", highlight=False)
 
 
-def shown(score: Score) -> str:
+def print_behaviour(outcomes: Sequence[Outcome], out: Console) -> None:
+    """Print the behavioural reports, a table for each task: slices, gaps, failure rates, with 95 % intervals."""
+    rows = [row for outcome in outcomes for row in outcome.behaviour]
+    for task in dict.fromkeys(row.task for row in rows):
+        mine = [row for row in rows if row.task == task]
+        models = list(dict.fromkeys(row.model for row in mine))
+        table = Table(title=f"Behaviour: {task}", title_justify="left")
+        table.add_column("test", overflow="fold")
+        table.add_column("what")
+        table.add_column("n", justify="right")
+        for model in models:
+            table.add_column(HEADINGS[model], justify="right", no_wrap=True)
+        by_test: dict[tuple[str, str], dict[str, Behaviour]] = {}
+        for row in mine:
+            by_test.setdefault((row.test, row.kind), {})[row.model] = row
+        for (test, kind), found in by_test.items():
+            first = next(iter(found.values()))
+            cells = [shown(found[model]) if model in found else "" for model in models]
+            table.add_row(test, KINDS[kind], str(first.n), *cells)
+        out.print(table)
+
+
+def shown(score: Score | Behaviour) -> str:
     """`0.853 [0.801, 0.899]`."""
     return f"{score.value:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
 

@@ -128,7 +128,7 @@ def test_a_sweep_says_what_was_tried_and_what_was_best(checkpoint, tmp_path):  #
     [
         (evaluate.main, ["checkpoint=nowhere"], "there is no folder '"),
         (evaluate.main, ["tasks=nowhere"], "option 'tasks' must be a folder"),
-        (evaluate.main, ["tasks={empty}"], "there is no task at '"),
+        (evaluate.main, ["tasks={empty}"], "empty' holds no file"),
         (evaluate.main, ["suite.seed=1"], "did you mean 'suite.seeds'?"),
         (evaluate.main, ["suite.tasks.minimal_pairs.variant=left"], "must be one of 'original', 'within_word'"),
         (evaluate.main, ["workers=0"], "'workers' must be at least 1, but is 0"),

@@ -150,7 +150,11 @@ def finetune(
 
 @torch.inference_mode()
 def predict(model: TaskModel, kind: Kind, data: EncodedItems, pad_id: int, precision: Precision = "fp32") -> Outputs:
-    """Probabilities or scores [items, labels], in the order of the items; batched by length. The mode is put back."""
+    """Probabilities or scores [items, labels], in the order of the items; batched by length. The mode is put back.
+
+    Raises:
+        InputError: one is no number (an argmax would take it for the best).
+    """
     order = np.argsort(data.item_lengths, kind="stable")
     width = int(np.diff(data.items).max()) if kind == "choice" else model.num_labels
     out = np.zeros((len(data), width), dtype=np.float64)
@@ -162,6 +166,12 @@ def predict(model: TaskModel, kind: Kind, data: EncodedItems, pad_id: int, preci
                 logits = model.logits(batch)
             outputs = outputs_of(kind, logits, batch).numpy()
             out[members, : outputs.shape[1]] = outputs
+    broken = int((~np.isfinite(out)).any(axis=1).sum())
+    if broken:
+        raise InputError(
+            f"the fine-tuned head gives {broken} of {len(out)} items scores that are no numbers: lower "
+            "recipe.learning_rate, or choose another checkpoint if its weights are broken"
+        )
     return out
 
 

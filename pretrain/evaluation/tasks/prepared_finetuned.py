@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pretrain.evaluation.anchors import human_only, published
+from pretrain.evaluation.behaviour import Answers, Behaviour, accuracy, behavioural_report, picked_option
+from pretrain.evaluation.checklist_results import CheckedList, checked_texts, failure_report
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.recipe import Recipe
 from pretrain.evaluation.finetuning_scores import RunScores, calibration_of_runs, curve_interval, score_runs
 from pretrain.evaluation.learning_curve import area_weights
-from pretrain.evaluation.metrics import METRIC_VERSION, majority_share
+from pretrain.evaluation.metrics import METRIC_VERSION, PASS_RATE, correct, majority_share
 from pretrain.evaluation.runs import hash_of
 from pretrain.evaluation.scores import CurveSizes, ModelName, Outcome, Runs, short, signature
 from pretrain.evaluation.statistics import Estimate
@@ -52,13 +55,18 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSet:
-    """A set that runs predict: with its items and their groups where a score is made of it, and what the items are."""
+    """A set that runs predict: with its items and their groups where a score is made of it.
+
+    `definition` says what a behavioural report shows of it; `checked` are the cases of a check list, and `groups` then
+    those of the cases.
+    """
 
     judged: EvaluatedSet
     items: tuple[LabelledItem, ...]
     groups: list[str]
     definition: TaskDefinition
     scored: bool
+    checked: CheckedList | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +124,9 @@ class PreparedFinetuned:
             if not one.scored:
                 continue
             outputs = [outputs_of_runs(found, one.judged.name) for found in by_point]
+            if one.checked is not None:
+                self._collect_checks(outcome, one, one.checked, outputs)
+                continue
             scores = [
                 {model: score_runs(one.judged, found[rows]) for model, rows, _, _ in self._models()}
                 for found in outputs
@@ -131,8 +142,46 @@ class PreparedFinetuned:
                 self._add(outcome, one, self.points, scores)
                 names = {self._name(one, point): point.count for point in self.points}
                 outcome.curves.append(CurveSizes(one.judged.name, names, f"{one.judged.name}/{AREA}"))
+            outcome.behaviour += self._behaviour(one, outputs)
             outcome.items += self._item_rows(one, outputs)
         return outcome
+
+    def _behaviour(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[Behaviour]:
+        """What the set's definition shows of accuracies; of every size."""
+        if one.judged.kind == "regression":
+            return []
+        found = []
+        for point, by_run in zip(self.points, outputs, strict=True):
+            answers = {}
+            for model, rows, _, _ in self._models():
+                given = np.stack([one.judged.predictions(run) for run in by_run[rows]])
+                right = np.stack([correct(one.judged.items.labels, run) for run in given])
+                answers[model] = Answers(right, partial(picked_option, given))
+            name = self._name(one, point)
+            found += behavioural_report(name, one.definition, one.items, answers)
+        return found
+
+    def _collect_checks(
+        self, outcome: Outcome, one: ScoredSet, checked: CheckedList, outputs: list[NDArray[np.float64]]
+    ) -> None:
+        """The share of cases that pass, of all and of each type, and the failure rates of every test; of every size."""
+        failures = [np.stack([checked.failures(run) for run in by_run]) for by_run in outputs]
+        for point, by_run, failed in zip(self.points, outputs, failures, strict=True):
+            name = self._name(one, point)
+            for part, chosen in checked.types():
+                estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
+                behind: dict[ModelName, Runs] = {}
+                groups = [group for group, keep in zip(checked.groups, chosen, strict=True) if keep]
+                for model, rows, seeds, fingerprint in self._models():
+                    passed = 1.0 - failed[rows][:, chosen].astype(np.float64)
+                    over = "t(seeds+groups)" if len(seeds) > 1 else "t(groups)"
+                    signed = self._signature(one, [point], PASS_RATE, over, seeds, fingerprint)
+                    estimates[model] = (accuracy(passed, groups)[0], seeds, signed)
+                    behind[model] = Runs(tuple(passed.mean(axis=1).tolist()))
+                outcome.add("/".join(filter(None, (name, part))), PASS_RATE, int(chosen.sum()), estimates, behind)
+            for model, rows, _, _ in self._models():
+                outcome.behaviour += failure_report(name, model, checked, one.items, failed[rows], by_run[rows][0])
+        outcome.items += self._checked_rows(one, checked, outputs, failures)
 
     def _runs(self) -> list[tuple[ModelChoice, int]]:
         runs = [(self.subject.pretrained(), seed) for seed in self.subject.seeds]
@@ -206,9 +255,10 @@ class PreparedFinetuned:
         seeds: tuple[int, ...],
         fingerprint: str,
     ) -> str:
+        tolerance = "" if one.checked is None else f".tolerance({one.checked.tolerance:g})"
         trained = [[point.content, len(point.data), point.size] for point in points]
         return signature(
-            task=f"{one.definition.name}.{one.definition.version}.{FINETUNING_VERSION}",
+            task=f"{one.definition.name}.{one.definition.version}.{FINETUNING_VERSION}{tolerance}",
             split=one.definition.scored,
             items=short(one.judged.content),
             train=short(hash_of(trained)),
@@ -220,9 +270,31 @@ class PreparedFinetuned:
             seeds=",".join(map(str, seeds)),
         )
 
+    def _checked_rows(
+        self,
+        one: ScoredSet,
+        checked: CheckedList,
+        outputs: list[NDArray[np.float64]],
+        failures: list[NDArray[np.bool_]],
+    ) -> list[dict[str, Any]]:
+        """A row a text: what each run said of it, and whether the case that it belongs to failed."""
+        rows = []
+        for number, case in enumerate(checked.cases):
+            for member in case.members:
+                item = one.items[member]
+                row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": None}
+                row |= {"facts": dict(item.facts), "texts": checked_texts(item), "predictions": {}, "failed": {}}
+                for point, by_run, failed in zip(self.points, outputs, failures, strict=True):
+                    for index, (model, seed) in enumerate(self._runs()):
+                        run = "/".join(filter(None, (point.label, f"{model.model_name}-{seed}")))
+                        row["predictions"][run] = checked.names[int(by_run[index, member].argmax())]
+                        row["failed"][run] = bool(failed[index, number])
+                rows.append(row)
+        return rows
+
     def _item_rows(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[dict[str, Any]]:
-        """A row an item: the item, what each run predicted and, of labels, how likely it found the right one; where that
-        is not the one it predicted, how likely it found what it predicted."""
+        """A row an item: the item, what each run predicted and, of labels, how likely it found the right one; where
+        that is not the one it predicted, how likely it found what it predicted."""
         names, flat = [], []
         for point, found in zip(self.points, outputs, strict=True):
             for (model, seed), run in zip(self._runs(), found, strict=True):

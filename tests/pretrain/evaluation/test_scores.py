@@ -5,11 +5,12 @@ import json
 import pytest
 from rich.console import Console
 
+from pretrain.evaluation.behaviour import Behaviour
 from pretrain.evaluation.calibration import Bin, Calibration
 from pretrain.evaluation.power import planned_difference
 from pretrain.evaluation.scores import CurveSizes, Outcome, Published, Runs, short, signature, write_items, write_scores
 from pretrain.evaluation.statistics import Estimate
-from pretrain.evaluation.table import print_scores
+from pretrain.evaluation.table import print_behaviour, print_scores
 
 
 @pytest.fixture
@@ -110,6 +111,32 @@ def test_the_table_shows_median_and_spread_of_the_seeds_and_the_gap_that_can_be_
     assert "power 0.8" in text and "test at 5%" in text
     print_scores([Outcome(outcome.scores[2:])], "the test's model", Console(width=140))
     assert "power" not in capsys.readouterr().out
+
+
+def test_a_behavioural_report_is_in_the_file_and_in_a_table_of_its_own(tmp_path, capsys):
+    rows = [
+        Behaviour("hans", "heuristic=lexical", "accuracy", model, value, (value - 0.1, value + 0.1), 30, "note")
+        for model, value in (("pretrained", 0.25), ("random", 0.5))
+    ]
+    outcome = Outcome(behaviour=[*rows, Behaviour("hans", "label: a - b", "gap", "pretrained", -0.2, (-0.5, 0.1), 60)])
+    write_scores(tmp_path / "scores.json", [outcome])
+    written = json.loads((tmp_path / "scores.json").read_text())["behaviour"]
+    assert len(written) == 3 and written[0] == {
+        "task": "hans",
+        "test": "heuristic=lexical",
+        "kind": "accuracy",
+        "model": "pretrained",
+        "value": 0.25,
+        "interval": [0.15, 0.35],
+        "n": 30,
+        "note": "note",
+    }
+    print_behaviour([outcome], Console(width=120))
+    text = capsys.readouterr().out
+    assert "Behaviour: hans" in text and "random weights" in text
+    (line,) = [line for line in text.splitlines() if "heuristic=lexical" in line]
+    assert "0.250 [0.150, 0.350]" in line and "0.500 [0.400, 0.600]" in line and "accuracy" in line
+    assert "-0.200 [-0.500, 0.100]" in text and "gap" in text
 
 
 def test_items_are_one_json_line_each(tmp_path):

@@ -8,9 +8,9 @@ from scipy.stats import binomtest
 
 from pretrain.evaluation.metrics import choice_correct, pair_correct
 from pretrain.evaluation.scores import Outcome
-from pretrain.evaluation.statistics import seeds_and_items_interval
+from pretrain.evaluation.statistics import seeds_and_items_interval, share_interval
 from pretrain.evaluation.tasks.definition import ChoiceItem, PairItem
-from pretrain.evaluation.zero_shot_scores import ScoredItems, add_scores, item_rows, item_values, share_interval, slices
+from pretrain.evaluation.zero_shot_scores import ScoredItems, add_scores, item_rows, item_values, slices
 
 
 def choice(name, label=0, group=None, **facts):

@@ -279,6 +279,12 @@ def test_a_head_of_three_labels_is_folded_onto_two(checkpoint, tmp_path):
         (pytest.approx(0.9), 1.0, 1),
     ]
     assert outcome.items[0]["facts"]["heuristic"] == "lexical"
+    # All items have one heuristic: its two labels are parts, the only subcase is none.
+    assert [(row.test, row.value, row.n) for row in outcome.behaviour] == [
+        ("heuristic=lexical, label=entailment", 0.5, 2),
+        ("heuristic=lexical, label=non-entailment", 0.5, 2),
+        ("label: entailment - non-entailment", 0.0, 4),
+    ]
 
 
 def test_labels_that_do_not_match_are_refused_by_name():
