@@ -32,7 +32,9 @@ KIND_WORDS = {
     "accuracy": "Accuracy: the share that is right.",
     "failure": "Failure rate: the share of tests that the model fails; 0 is best.",
     "gap": "Gap between groups: 0 is none, and real is one whose interval leaves 0 out.",
+    "correlation": "Correlation: 0 is none, and real is one whose interval leaves 0 out.",
 }
+MODELS = ("pretrained", "random")
 NAMED = 12  # tasks that a sentence names
 Row = TypeVar("Row", BehaviourFact, CalibrationFact, ScoreRow)
 
@@ -76,7 +78,9 @@ def render(facts: Facts) -> str:
         behaviour=[(task, list(_by_kind(rows))) for task, rows in _by_task(evaluation.behaviour).items()],
         signatures=signatures(evaluation),
         reach=reach(facts),
-        gap_reach=gap_reach(evaluation),
+        reaches={kind: behaviour_reach(evaluation, kind) for kind in ("gap", "correlation")},
+        behaviour_models=[model for model in MODELS if any(row.model == model for row in evaluation.behaviour)],
+        intervals=lambda models: [models[name].interval if name in models else None for name in MODELS],
         bars=interval_bars,
         anchor_strip=anchor_strip,
         forest=forest,
@@ -226,9 +230,9 @@ def reach(facts: Facts) -> float:
     return max([*ends, 1.5 * facts.comparison.margin, 0.01])
 
 
-def gap_reach(evaluation: Evaluation) -> float:
-    """The same for gaps between groups, on one scale for all of them."""
-    gaps = [row.interval for row in evaluation.behaviour if row.kind == "gap"]
+def behaviour_reach(evaluation: Evaluation, kind: str) -> float:
+    """The same for behavioural tests of a kind, on one scale for all of them."""
+    gaps = [row.interval for row in evaluation.behaviour if row.kind == kind]
     return max([abs(end) for gap in gaps for end in (gap.low, gap.high)] + [0.01])
 
 
@@ -267,9 +271,14 @@ def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _by_kind(rows: Sequence[BehaviourFact]) -> Iterator[tuple[str, list[BehaviourFact]]]:
+def _by_kind(rows: Sequence[BehaviourFact]) -> Iterator[tuple[str, list[tuple[str, dict[str, BehaviourFact]]]]]:
+    """(kind, [(test, {model: row})]) in order of appearance, the pretrained model first."""
     for kind in dict.fromkeys(row.kind for row in rows):
-        yield kind, [row for row in rows if row.kind == kind]
+        tests: dict[str, dict[str, BehaviourFact]] = {}
+        for row in sorted(rows, key=lambda row: MODELS.index(row.model)):
+            if row.kind == kind:
+                tests.setdefault(row.test, {})[row.model] = row
+        yield kind, list(tests.items())
 
 
 def _loss_chart(training: TrainingFact) -> str:

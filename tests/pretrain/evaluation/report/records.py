@@ -103,6 +103,8 @@ WHOLE: dict[str, list[Any]] = {
          "interval": [0.85, 0.94], "n": 500, "note": ""},
         {"task": "sst2_checklist", "test": "INV: names", "kind": "failure", "model": "pretrained", "value": 0.2,
          "interval": [0.1, 0.3], "n": 60, "note": "a name was changed"},
+        {"task": "sst2_checklist", "test": "INV: names", "kind": "failure", "model": "random", "value": 0.5,
+         "interval": [0.4, 0.6], "n": 60, "note": ""},
         {"task": "winogender", "test": "female - male", "kind": "gap", "model": "pretrained", "value": -0.06,
          "interval": [-0.1, -0.02], "n": 240, "note": ""},
     ],
