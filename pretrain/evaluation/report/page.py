@@ -1,4 +1,4 @@
-"""The report as one HTML page: no script, no address on the web, readable on a light and a dark screen.
+"""The report as one HTML page: no script, nothing loaded from elsewhere, readable on a light and a dark screen.
 
 Must not import torch.
 """

@@ -126,3 +126,11 @@ def test_the_page_is_written_once_and_only_anew_when_the_scores_change(tmp_path)
     assert page.stat().st_mtime_ns == stamp
     write_evaluation(folder, scores=[score("rte", 0.7)])
     assert "0.700" in write_evaluation_page(folder).read_text()
+
+
+def test_many_notes_are_folded(tmp_path):
+    for count, folded in ((4, False), (5, True)):
+        notes = [f"t: note {number}" for number in range(count)]
+        folder = write_evaluation(tmp_path, scores=[score("t", 0.6)], notes=notes)
+        html = render(collect_evaluation(folder, "one", Shown()))
+        assert html.count("Note: t: note") == count and (f"<summary>{count} notes</summary>" in html) == folded
