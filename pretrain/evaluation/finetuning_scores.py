@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pretrain.evaluation.calibration import Calibration, calibration
 from pretrain.evaluation.metric_intervals import runs_and_items_interval, weighted_metric
 from pretrain.evaluation.metrics import ACCURACY, correct, majority_share
-from pretrain.evaluation.statistics import Estimate, exact_share, seeds_and_items_interval
+from pretrain.evaluation.statistics import Estimate, exact_share, share_interval
 from pretrain.evaluation.tasks.finetuning_job import EvaluatedSet
 
 CORRELATIONS = ("matthews", "pearson", "spearman")
@@ -68,7 +68,7 @@ def curve_interval(
         exact = exact_share(values, groups) if len(weights) == 1 else None
         if exact is not None:
             return exact, "exact(items)"
-        return seeds_and_items_interval(values, groups), name
+        return share_interval(values, groups), name
 
     def statistic(item_weights: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.stack(

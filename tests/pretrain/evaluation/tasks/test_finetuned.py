@@ -134,6 +134,18 @@ def test_one_run_has_an_interval_for_its_items_only_and_says_so(checkpoint, fold
     assert "interval=exact(items)" in score.signature and score.interval == (exact.low, exact.high)
 
 
+def test_an_accuracy_of_exactly_nothing_or_everything_is_not_certain(subject, folder):
+    prepared = prepare(subject, folder)
+    labels = [item.label for item in prepared.sets[0].items]
+    right = [[1.0 - label, float(label)] for label in labels]
+    wrong = [[float(label), 1.0 - label] for label in labels]
+    outcome = prepared.collect([outputs("parity", rows) for rows in (right, right, wrong, wrong)])
+    whole, none = outcome.scores
+    bound = 0.025 ** (1 / 2)  # of two documents
+    assert (whole.value, whole.interval) == (1.0, (pytest.approx(bound), 1.0))
+    assert (none.value, none.interval) == (0.0, (0.0, pytest.approx(1 - bound)))
+
+
 def test_a_signature_tells_the_items_from_the_training_set(subject, folder):
     def parts(**options):
         prepared = prepare(subject, folder, **options)
