@@ -115,6 +115,9 @@ def test_pairs_of_one_paradigm_are_taken_as_single_items(tmp_path):
     folders = [pairs(tmp_path / str(n), won, ["x"] * 4, ["p"] * 4) for n, won in enumerate(([1, 0, 1, 0.5], [1] * 4))]
     row = compare(*folders).rows[0]
     assert (row.test, row.groups) == ("randomisation(items)", 4)
+    two = [pairs(tmp_path / f"t{n}", won, ["x"] * 4, list("aabb")) for n, won in enumerate(([1, 0, 1, 0], [1] * 4))]
+    row = compare(*two).rows[0]
+    assert (row.test, row.groups, row.detectable) == ("randomisation(groups)", 2, 1.0)
 
 
 def test_too_few_groups_can_show_nothing(tmp_path):
