@@ -145,7 +145,7 @@ def test_what_does_not_match_is_left_out_and_said(tmp_path):
     base = finetuned(tmp_path / "base", LABELS, run)
     for name, other in {
         "its task is t.1 in the first and t.2 in the second": {"signature": {"task": "t.2"}},
-        "the items' texts differ": {"signature": {"items": "bb"}},
+        "the items' texts differ (items=aa and bb in their signatures)": {"signature": {"items": "bb"}},
         "the first has 40 items and the second 38": {"count": 38},
         "where the first has '0', the second has another or a changed '0'": {"labels": 1 - LABELS},
     }.items():
