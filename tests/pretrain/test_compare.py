@@ -63,7 +63,8 @@ def test_two_checkpoints_row_by_row(evaluations, tmp_path, monkeypatch, capsys):
     text = capsys.readouterr().out
     record = json.loads((output / "comparison.json").read_text())
     assert {path.name for path in output.iterdir()} == {".lock", "comparison.json", "config.yaml", "provenance.json"}
-    assert set(json.loads((output / "provenance.json").read_text())["inputs"]) == {"first", "second"}
+    provenance = json.loads((output / "provenance.json").read_text())
+    assert set(provenance["inputs"]) == {"first", "second"} and provenance["seeds"] == {"resampling": 0}
     rows = {row["task"]: row for row in record["rows"]}
     assert set(rows) == {
         "minimal_pairs/agreement_auxiliary",

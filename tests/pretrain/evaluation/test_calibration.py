@@ -83,6 +83,6 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="2 confidences of 1"):
         reliability_bins([0.5, 0.5], [1])
     with pytest.raises(ValueError, match="between 0 and 1"):
-        reliability_bins([1.5], [1])
+        reliability_bins([1.05], [1])
     with pytest.raises(ValueError, match="do not go with"):
         brier_score([[0.5, 0.5]], [0, 1])

@@ -115,6 +115,9 @@ def test_pairs_of_one_paradigm_are_taken_as_single_items(tmp_path):
     folders = [pairs(tmp_path / str(n), won, ["x"] * 4, ["p"] * 4) for n, won in enumerate(([1, 0, 1, 0.5], [1] * 4))]
     row = compare(*folders).rows[0]
     assert (row.test, row.groups) == ("randomisation(items)", 4)
+    two = [pairs(tmp_path / f"t{n}", won, ["x"] * 4, list("aabb")) for n, won in enumerate(([1, 0, 1, 0], [1] * 4))]
+    row = compare(*two).rows[0]
+    assert (row.test, row.groups, row.detectable) == ("randomisation(groups)", 2, 1.0)
 
 
 def test_too_few_groups_can_show_nothing(tmp_path):
@@ -142,7 +145,7 @@ def test_what_does_not_match_is_left_out_and_said(tmp_path):
     base = finetuned(tmp_path / "base", LABELS, run)
     for name, other in {
         "its task is t.1 in the first and t.2 in the second": {"signature": {"task": "t.2"}},
-        "the items' texts differ": {"signature": {"items": "bb"}},
+        "the items' texts differ (items=aa and bb in their signatures)": {"signature": {"items": "bb"}},
         "the first has 40 items and the second 38": {"count": 38},
         "where the first has '0', the second has another or a changed '0'": {"labels": 1 - LABELS},
     }.items():

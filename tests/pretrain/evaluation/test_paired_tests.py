@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import f1_score
 
-from pretrain.evaluation.metric_intervals import weighted_metric
+from pretrain.evaluation.metric_intervals import resampled_weights, weighted_metric
 from pretrain.evaluation.paired_tests import (
     mcnemar,
     mean_difference,
@@ -79,9 +79,17 @@ def test_the_bootstrap_of_a_mean_comes_to_the_formula():
     assert found.error == pytest.approx(exact.error, rel=0.03)
     assert found.freedom == pytest.approx(exact.freedom, rel=0.1)
     assert found.p == pytest.approx(exact.p, abs=0.02)
-    assert paired_bootstrap(of_means(first), of_means(second), 40, groups) == paired_bootstrap(
-        of_means(first), of_means(second), 40, groups
-    )
+    given = (of_means(first), of_means(second), 40, groups)
+    assert paired_bootstrap(*given) == paired_bootstrap(*given, seed=0) != paired_bootstrap(*given, seed=1)
+
+
+def test_three_resamples_by_hand():
+    first, second = np.array([1.0, 0.0, 0.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0, 0.0, 1.0])
+    group_of = np.arange(5)
+    (weights,) = resampled_weights(group_of, 5, 3, seed=1)
+    gains = weights @ (second - first) / 5
+    found = paired_bootstrap(of_means(first), of_means(second), 5, single(5), seed=1, resamples=3)
+    assert len(set(gains)) > 1 and found.error == pytest.approx((gains.var(ddof=1) * 5 / 4) ** 0.5)
 
 
 def test_the_bootstrap_scores_both_on_the_same_items():
@@ -109,6 +117,7 @@ def test_without_any_spread_the_interval_is_the_exact_one_of_none_in_n():
     assert always.p == stats.binomtest(5, 5).pvalue
     wide = paired_bootstrap(of_means(right), of_means(right), 20, single(20), reach=2.0)
     assert wide.high == pytest.approx(2 * exact)
+    assert paired_bootstrap(of_means(right), of_means(right), 20, single(20)).high == pytest.approx(exact)
 
 
 def test_bounds_stay_within_what_a_difference_can_be():
@@ -179,7 +188,9 @@ def test_swaps_are_counted_up_to_a_million_sums_and_drawn_beyond():
         (second, first), lambda a, b, axis: (a - b).mean(axis=axis), permutation_type="samples", n_resamples=20_000,
         vectorized=True, rng=np.random.default_rng(4),
     )  # fmt: skip
-    assert mean_randomisation(first, second, single(30)) == pytest.approx(theirs.pvalue, abs=0.02)
+    drawn = [mean_randomisation(first, second, single(30), seed) for seed in (0, 1)]
+    assert drawn[0] == pytest.approx(theirs.pvalue, abs=0.02) and drawn[0] != drawn[1]
+    assert mean_randomisation(first, second, single(30)) == drawn[0]
 
 
 @pytest.mark.parametrize("name", ["f1", "matthews", "spearman"])
@@ -212,12 +223,16 @@ def test_whole_groups_are_swapped():
 
 def test_many_groups_of_a_metric_are_drawn():
     labels = np.array([0.0, 1.0] * 15)
+    few = two_predictions(labels[:12], 1 - labels[:12], labels[:12], "f1")
+    assert metric_randomisation(few, 12, single(12)) == 2 / 2**12  # 4,096 ways, all counted
     assert metric_randomisation(two_predictions(labels, 1 - labels, labels, "f1"), 30, single(30)) == 1 / 10_001
     generator = np.random.default_rng(6)
     first, second = (np.where(generator.random(14) < share, labels[:14], 1 - labels[:14]) for share in (0.5, 0.8))
     statistic = two_predictions(labels[:14], first, second, "matthews")
     exact = metric_randomisation(statistic, 14, single(14), resamples=2**14)
-    assert metric_randomisation(statistic, 14, single(14)) == pytest.approx(exact, abs=0.02)
+    drawn = [metric_randomisation(statistic, 14, single(14), seed) for seed in (0, 1)]
+    assert drawn[0] == pytest.approx(exact, abs=0.02) and drawn[0] != drawn[1]
+    assert metric_randomisation(statistic, 14, single(14)) == drawn[0]
 
 
 @pytest.mark.full

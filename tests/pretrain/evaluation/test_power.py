@@ -70,7 +70,10 @@ def test_a_set_that_is_too_small_sees_nothing():
     assert planned_difference(3, 0.5) is None
     assert planned_difference(10, 0.6, 0.9) is None  # one item apart
     assert planned_difference(1000, 1.0) is None  # none apart
-    for bad in ((0, 0.5, None), (10, 1.5, None), (10, 0.9, 0.5), (10, 0.9, 1.1)):
+    assert planned_difference(1, 0.5) is None
+    assert planned_difference(5, 0.5, 0.0) == pytest.approx(0.969, abs=1e-3)  # every item won by one of the two
+    assert planned_difference(1000, 0.05, 0.9) is not None and planned_difference(1000, 0.95, 0.9) is not None
+    for bad in ((0, 0.5, None), (10, 1.05, 0.95), (10, -0.1, None), (10, 0.9, 0.75), (10, 0.1, 0.75), (10, 0.9, 1.05)):
         with pytest.raises(ValueError, match="agreement must lie between"):
             planned_difference(*bad)
 
@@ -81,3 +84,4 @@ def test_where_nothing_differs_yet_six_groups_in_one_direction_would_show():
     assert stats.binom.sf(5, 200, least_one_sided(200)) == pytest.approx(0.8)
     assert stats.binomtest(6, 6).pvalue < 0.05 < stats.binomtest(5, 5).pvalue
     assert least_one_sided(4, level=0.2) is not None  # 2 / 2^4 is enough for 20 %
+    assert least_one_sided(6, level=0.04) == least_one_sided(6) and least_one_sided(6, level=0.03) is None
