@@ -1,7 +1,7 @@
 """`python -m pretrain.evaluate`: scores of a checkpoint, zero-shot and fine-tuned, beside random weights.
 
-Writes `scores.json`, `items/<task>.jsonl` (per-item results), `runs/` (one file per finished run, so that an
-interrupted evaluation goes on) and `provenance.json` into `output`, and prints the table.
+Writes `scores.json`, `report.html`, `items/<task>.jsonl` (per-item results), `runs/` (one file per finished run, so
+that an interrupted evaluation goes on) and `provenance.json` into `output`, and prints the table.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def main(config: DictConfig) -> None:
 
     suite = hydra.utils.instantiate(config.suite, _convert_="all")
     directory = None if config.tasks is None else Path(config.tasks)
-    run(config, chosen_tasks(suite), suite.seeds, suite.initialisations, directory)
+    run(config, chosen_tasks(suite), suite.seeds, suite.initialisations, directory, suite.mean)
 
 
 if __name__ == "__main__":

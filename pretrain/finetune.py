@@ -97,7 +97,7 @@ def _finetune(config: DictConfig, ranks: FinetuningRanks | None) -> None:
     if config.save:
         task = replace(task, save_to=str(Path(config.output) / "encoders"))
     directory = None if config.tasks is None else Path(config.tasks)
-    run(config, {"task": task}, list(config.seeds), list(config.initialisations), directory, ranks)
+    run(config, {"task": task}, list(config.seeds), list(config.initialisations), directory, ranks=ranks)
     if ranks is not None and not ranks.group.ranks.is_main:
         return
     if HydraConfig.get().mode == RunMode.MULTIRUN:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pretrain.evaluation.calibration import Calibration, calibration
 from pretrain.evaluation.metric_intervals import runs_and_items_interval, weighted_metric
 from pretrain.evaluation.metrics import ACCURACY, correct, majority_share
-from pretrain.evaluation.statistics import Estimate, seeds_and_items_interval
+from pretrain.evaluation.statistics import Estimate, exact_share, share_interval
 from pretrain.evaluation.tasks.finetuning_job import EvaluatedSet
 
 CORRELATIONS = ("matthews", "pearson", "spearman")
@@ -46,10 +47,11 @@ def curve_interval(
     predictions: NDArray[np.float64],
     weights: NDArray[np.float64],
     groups: Sequence[str],
-) -> Estimate:
-    """The mean over runs of a metric, with an interval for other seeds and other items.
+) -> tuple[Estimate, str]:
+    """The mean over runs of a metric, with an interval for other seeds and other items, and what that is called.
 
-    Of several sizes it is the sum of their metrics times their weights: the area under the curve.
+    Of several sizes it is the sum of their metrics times their weights: the area under the curve. The accuracy of a
+    single run on items that have nothing in common has an exact interval.
 
     Args:
         judged: the set.
@@ -59,9 +61,14 @@ def curve_interval(
         groups: [items], what items have in common.
     """
     labels = judged.items.labels
+    name = "t(seeds+groups)" if len(predictions) > 1 else "t(groups)"
     if metric == ACCURACY:
         right = np.stack([[correct(labels, size) for size in run] for run in predictions])
-        return seeds_and_items_interval(np.einsum("k,rkn->rn", weights, right), groups)
+        values = np.einsum("k,rkn->rn", weights, right)
+        exact = exact_share(values, groups) if len(weights) == 1 else None
+        if exact is not None:
+            return exact, "exact(items)"
+        return share_interval(values, groups), name
 
     def statistic(item_weights: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.stack(
@@ -77,4 +84,16 @@ def curve_interval(
             ]
         )
 
-    return runs_and_items_interval(statistic, len(labels), groups, -1.0 if metric in CORRELATIONS else 0.0)
+    lowest = -1.0 if metric in CORRELATIONS else 0.0
+    return runs_and_items_interval(statistic, len(labels), groups, lowest), name
+
+
+def calibration_of_runs(judged: EvaluatedSet, task: str, model: str, outputs: NDArray[np.float64]) -> Calibration:
+    """Calibration of the runs of one model, outputs [runs, items, labels of the head] of anything but a regression."""
+    return calibration(
+        task,
+        model,
+        [judged.probabilities(run) for run in outputs],
+        [judged.predictions(run) for run in outputs],
+        judged.items.labels,
+    )

@@ -4,7 +4,7 @@ Every metric is written here a second time, with weights: an item of weight 2 co
 over whole groups of items is a matrix product and not thousands of calls. `metrics.py` gives the values themselves.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,18 +81,12 @@ def runs_and_items_interval(
     Raises:
         ValueError: fewer than 2 groups.
     """
-    _, group_of = np.unique(np.asarray(groups), return_inverse=True)
-    count = int(group_of.max()) + 1
+    group_of, count = group_numbers(groups)
     if count < 2:
         raise ValueError("an interval needs at least 2 clusters of items, but there is 1")
     values = statistic(np.ones((1, items)))[:, 0]
     runs = len(values)
-    generator = np.random.default_rng(seed)
-    means = []
-    for start in range(0, resamples, max(1, _CELLS // items)):
-        size = min(resamples - start, max(1, _CELLS // items))
-        drawn = generator.multinomial(count, np.full(count, 1 / count), size=size).astype(np.float64)
-        means.append(statistic(drawn[:, group_of]).mean(axis=0))
+    means = [statistic(weights).mean(axis=0) for weights in resampled_weights(group_of, count, resamples, seed)]
     item_variance = float(np.concatenate(means).var(ddof=1)) * count / (count - 1)
     run_variance = float(values.var(ddof=1)) / runs if runs > 1 else 0.0
     total, mean = item_variance + run_variance, float(values.mean())
@@ -101,6 +95,27 @@ def runs_and_items_interval(
     freedom = total**2 / (item_variance**2 / (count - 1) + (run_variance**2 / (runs - 1) if runs > 1 else 0.0))
     half = float(stdtrit(freedom, 0.5 + confidence / 2)) * total**0.5
     return Estimate(mean, max(lowest, mean - half), min(1.0, mean + half))
+
+
+def group_numbers(groups: ArrayLike) -> tuple[NDArray[np.int64], int]:
+    """The number of each item's group, [items], by the order of their names, and how many groups there are."""
+    _, group_of = np.unique(np.asarray(groups), return_inverse=True)
+    return group_of.reshape(-1), int(group_of.max()) + 1
+
+
+def resampled_weights(group_of: NDArray[np.int64], count: int, resamples: int, seed: int) -> Iterator[Matrix]:
+    """Weights of the items when `count` groups are drawn with replacement, in parts [some resamples, items]."""
+    generator = np.random.default_rng(seed)
+    step = rows_at_once(len(group_of))
+    for start in range(0, resamples, step):
+        size = min(resamples - start, step)
+        drawn = generator.multinomial(count, np.full(count, 1 / count), size=size).astype(np.float64)
+        yield drawn[:, group_of]
+
+
+def rows_at_once(columns: int) -> int:
+    """Rows of so many numbers that one matrix may have."""
+    return max(1, _CELLS // columns)
 
 
 def _confusion(expected: Matrix, found: Matrix, weights: Matrix) -> Matrix:

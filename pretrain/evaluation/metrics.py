@@ -15,6 +15,7 @@ from conf.errors import InputError
 ACCURACY = "accuracy"
 PAIR_ACCURACY = "pair_accuracy"
 EXACT_MATCH = "exact_match"
+PASS_RATE = "pass_rate"  # of the cases of a check list; not a function of labels
 METRIC_VERSION = 1
 
 

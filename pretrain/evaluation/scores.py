@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conf.files import atomic_write_text
+from pretrain.evaluation.behaviour import Behaviour
+from pretrain.evaluation.calibration import Calibration
 from pretrain.evaluation.statistics import Estimate, verdict
 
 ModelName = Literal["pretrained", "random"]
@@ -53,14 +55,45 @@ class Comparison:
     verdict: str
 
 
+@dataclass(frozen=True)
+class Published:
+    """A published score of the same task and metric as one of ours: what a reader wants to see beside it.
+
+    `split` is what it was measured on, `scored` what ours is of. `system` begins with "human" for the human level;
+    `tuned` says that the system learnt from the task's training rows.
+    """
+
+    task: str
+    metric: str
+    system: str
+    value: float
+    split: str
+    source: str
+    tuned: bool
+    scored: str
+
+
+@dataclass(frozen=True)
+class CurveSizes:
+    """Which scores make a learning curve: training items by the name of the score, rising, and the area's name."""
+
+    task: str
+    sizes: dict[str, int]
+    area: str
+
+
 @dataclass
 class Outcome:
-    """The scores of a task, what compares them, remarks for the reader, and one row per item."""
+    """The scores of a task, what compares them, remarks, one row per item, and what more a report shows."""
 
     scores: list[Score] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
+    calibration: list[Calibration] = field(default_factory=list)
+    anchors: list[Published] = field(default_factory=list)
+    curves: list[CurveSizes] = field(default_factory=list)
+    behaviour: list[Behaviour] = field(default_factory=list)
 
     def add(
         self,
@@ -97,12 +130,16 @@ def short(digest: str) -> str:
 
 
 def write_scores(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write `scores.json`: {"format", "scores", "comparisons", "notes"}."""
+    """Write `scores.json`: the format, and a list of each kind of an outcome's parts but the items."""
     record = {
         "format": FORMAT,
         "scores": [asdict(score) for outcome in outcomes for score in outcome.scores],
         "comparisons": [asdict(row) for outcome in outcomes for row in outcome.comparisons],
+        "calibration": [asdict(one) for outcome in outcomes for one in outcome.calibration],
+        "behaviour": [asdict(row) for outcome in outcomes for row in outcome.behaviour],
         "notes": [note for outcome in outcomes for note in outcome.notes],
+        "anchors": [asdict(row) for outcome in outcomes for row in outcome.anchors],
+        "curves": [asdict(curve) for outcome in outcomes for curve in outcome.curves],
     }
     atomic_write_text(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 

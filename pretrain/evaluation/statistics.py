@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit  # scipy.stats takes half a second to import, for the same figures
+from scipy.special import betaincinv, ndtr, stdtrit  # scipy.stats takes half a second to import, for the same figures
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -131,6 +131,53 @@ def seeds_and_items_interval(values: ArrayLike, clusters: ArrayLike, confidence:
     freedom = total**2 / (item_variance**2 / (groups - 1) + (seed_variance**2 / (seeds - 1) if seeds > 1 else 0.0))
     half = float(stdtrit(freedom, 0.5 + confidence / 2)) * total**0.5
     return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half))
+
+
+def exact_interval(right: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
+    """The share of right among n independent items, with the exact binomial interval of Clopper and Pearson (1934).
+
+    Its bounds are the shares at which so many right, or so few, would have a chance of (1 - confidence) / 2.
+
+    Raises:
+        ValueError: no item, or more right than there are.
+    """
+    if not 0 <= right <= n or n < 1:
+        raise ValueError(f"of at least 1 item at most all can be right, but these are {right} of {n}")
+    tail = (1 - confidence) / 2
+    low = float(betaincinv(right, n - right + 1, tail)) if right else 0.0
+    high = float(betaincinv(right + 1, n - right, 1 - tail)) if right < n else 1.0
+    return Estimate(right / n, low, high)
+
+
+def exact_share(values: ArrayLike, groups: ArrayLike, confidence: float = CONFIDENCE) -> Estimate | None:
+    """`exact_interval`, where it holds: one model, every item a group of its own and either right (1) or wrong (0).
+
+    Args:
+        values: [items] or [runs, items].
+        groups: [items].
+
+    Returns:
+        None where it does not hold.
+    """
+    table, names = np.atleast_2d(np.asarray(values, dtype=np.float64)), np.asarray(groups)
+    if len(table) > 1 or len(np.unique(names)) < len(names) or not np.isin(table, (0.0, 1.0)).all():
+        return None
+    return exact_interval(int(table.sum()), table.size, confidence)
+
+
+def share_interval(values: ArrayLike, clusters: ArrayLike) -> Estimate:
+    """`seeds_and_items_interval`, which for a share of exactly 0 or 1 would have no width.
+
+    There the bound is that of an exact interval for G of G clusters: (1 - confidence) / 2 to the power 1 / G (Clopper
+    and Pearson 1934).
+    """
+    estimate = seeds_and_items_interval(values, clusters)
+    width = 1 - ((1 - CONFIDENCE) / 2) ** (1 / len(np.unique(np.asarray(clusters))))
+    if estimate.value == 1.0:
+        return Estimate(1.0, 1 - width, 1.0)
+    if estimate.value == 0.0:
+        return Estimate(0.0, 0.0, width)
+    return estimate
 
 
 def verdict(pretrained: Estimate, random: Estimate) -> str:

@@ -11,6 +11,7 @@ from conf.errors import InputError
 from pretrain.evaluation.runs import Job, run_all
 from pretrain.evaluation.scores import Outcome, write_items, write_scores
 from pretrain.evaluation.subject import Subject
+from pretrain.evaluation.suite_mean import SuiteMean
 from pretrain.evaluation.tasks.base import PreparedTask, Task, TaskMissing
 
 logger = logging.getLogger(__name__)
@@ -18,11 +19,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Suite:
-    """The configured list of tasks: `tasks` by name, fine-tuning `seeds`, `initialisations` of random weights."""
+    """The configured list of tasks: `tasks` by name, fine-tuning `seeds`, `initialisations` of random weights, and the
+    `mean` over tasks that the suite is known by, if it is."""
 
     tasks: dict[str, Any]
     seeds: list[int]
     initialisations: list[int]
+    mean: SuiteMean | None = None
 
 
 def available_cores() -> int:
@@ -36,6 +39,7 @@ def evaluate_tasks(
     directory: Path | None,
     output: Path,
     run: Callable[[Sequence[Job], Path], list[dict[str, Any]]],
+    mean: SuiteMean | None = None,
     writes: bool = True,
 ) -> list[Outcome]:
     """Prepare all tasks, run all their jobs, write `scores.json`, `items/` and `runs/` into `output`.
@@ -46,33 +50,42 @@ def evaluate_tasks(
         directory: where relative paths of tasks begin.
         output: an existing directory.
         run: gives the results of jobs in their order, and keeps them in the folder it is given.
+        mean: over the tasks, as a score of its own.
         writes: whether this process writes anything but the results of jobs (of several ranks, one does).
 
     Raises:
         InputError: a task that cannot be prepared (one whose data are not there is left out), or nothing is left.
     """
     prepared: list[PreparedTask] = []
-    missing: dict[str, str] = {}
+    missing: dict[str, TaskMissing] = {}
     for name, task in tasks.items():
         try:
             ready = task.prepare(subject, directory)
         except TaskMissing as error:
-            missing[name] = str(error)
+            missing[name] = error
             continue
+        except InputError as error:
+            if len(tasks) == 1:
+                raise
+            raise InputError(f"{error}; or leave the task out (suite.tasks.{name}=null)") from error
         if ready is None:
-            logger.warning("task '%s' is left out: it needs tasks=DIR, the output of job=corpus_tasks", name)
+            missing[name] = TaskMissing(
+                f"task {name} needs its data: give tasks=DIR, the output of job=corpus_tasks",
+                "a folder in tasks=DIR, made by `python -m pipeline job=corpus_tasks`",
+            )
         else:
             prepared.append(ready)
     if len(tasks) == len(missing) == 1:
-        raise InputError(*missing.values())
-    for name, sentence in missing.items():
-        logger.warning("task '%s' is left out: %s", name, sentence)
+        raise next(iter(missing.values()))
+    if missing:
+        logger.warning("%s", left_out(missing, len(tasks)))
     if not prepared:
-        raise InputError("no task is left to run: give tasks=DIR, or a suite with tasks that need no data")
+        raise InputError(_nothing_left(missing, directory))
     jobs = [job for ready in prepared for job in ready.jobs]
     results = run(jobs, output / "runs")
     outcomes: list[Outcome] = []
-    (output / "items").mkdir(exist_ok=True, parents=True)
+    if writes:
+        (output / "items").mkdir(exist_ok=True)
     done = 0
     for ready in prepared:
         count = len(ready.jobs)
@@ -81,6 +94,10 @@ def evaluate_tasks(
         if writes:
             write_items(output / "items" / f"{ready.name}.jsonl", outcome)
         outcomes.append(outcome)
+    if mean is not None:
+        outcomes.append(mean.over(outcomes))
+    if missing:
+        outcomes.append(Outcome(notes=[left_out(missing, len(tasks)), *wanted_lines(missing)]))
     if writes:
         write_scores(output / "scores.json", outcomes)
     return outcomes
@@ -93,6 +110,28 @@ def in_a_pool(workers: int | None) -> Callable[[Sequence[Job], Path], list[dict[
         return run_all(jobs, folder, available_cores() if workers is None else workers, "evaluation")
 
     return run
+
+
+def left_out(missing: Mapping[str, TaskMissing], tasks: int) -> str:
+    """One line: how many tasks of a suite are left out, and which."""
+    return f"{len(missing)} of {tasks} tasks are left out, as their data are not there: {', '.join(missing)}"
+
+
+def wanted_lines(missing: Mapping[str, TaskMissing]) -> list[str]:
+    """For each file that was looked for a line: the tasks that want it, and from where it can be had."""
+    by_file: dict[str, list[str]] = {}
+    for name, error in missing.items():
+        by_file.setdefault(error.wanted, []).append(name)
+    return [f"missing for {', '.join(names)}: {wanted}" for wanted, names in by_file.items()]
+
+
+def _nothing_left(missing: Mapping[str, TaskMissing], directory: Path | None) -> str:
+    if not missing:
+        return "no task is left to run: give a suite with a task that is not null"
+    if directory is None:
+        return "no task is left to run: give tasks=DIR, or a suite with tasks that need no data"
+    more = f" (and {len(missing) - 1} more tasks: {', '.join(list(missing)[1:])})" if len(missing) > 1 else ""
+    return f"no task is left to run: {next(iter(missing.values()))}{more}"
 
 
 def chosen_tasks(suite: Suite) -> dict[str, Task]:

@@ -5,14 +5,16 @@ Must not import torch.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pretrain.evaluation.behaviour import Answers
 from pretrain.evaluation.metrics import ACCURACY, METRIC_VERSION, PAIR_ACCURACY, choice_correct, pair_correct
 from pretrain.evaluation.scores import ModelName, Outcome, short, signature
-from pretrain.evaluation.statistics import CONFIDENCE, Estimate, seeds_and_items_interval
+from pretrain.evaluation.statistics import Estimate, exact_share, share_interval
 from pretrain.evaluation.tasks.definition import ChoiceItem, PairItem
 
 Scores = Sequence[Sequence[float] | None]
@@ -75,8 +77,33 @@ def add_scores(outcome: Outcome, scored: ScoredItems, breakdown: Sequence[str]) 
     parts = slices(scored.items, breakdown)
     for name, chosen in parts.items():
         _add(outcome, scored, f"{scored.task}/{name}", values, chosen)
-    overall = f"{scored.task}/overall" if parts else scored.task
-    _add(outcome, scored, overall, values, np.ones(len(scored.items), dtype=bool))
+    _add(outcome, scored, overall_name(scored, breakdown), values, np.ones(len(scored.items), dtype=bool))
+
+
+def overall_name(scored: ScoredItems, breakdown: Sequence[str]) -> str:
+    """The name of the score over all items: `TASK/overall` where the task has parts."""
+    return f"{scored.task}/overall" if slices(scored.items, breakdown) else scored.task
+
+
+def answers_of(scored: ScoredItems) -> dict[ModelName, Answers]:
+    """What each kind of model made of the items: the checkpoint in one run, random weights in one for each seed."""
+    runs = list(scored.scores.values())
+    found: dict[ModelName, Answers] = {}
+    kinds: list[tuple[ModelName, list[Scores]]] = [("pretrained", runs[:1]), ("random", runs[1:])]
+    for model, mine in kinds:
+        if mine:
+            right = np.stack([item_values(scored.items, scores) for scores in mine])
+            found[model] = Answers(right, partial(_picked, mine))
+    return found
+
+
+def _picked(runs: Sequence[Scores], option: int) -> NDArray[np.float64]:
+    """[runs, items]: 1 where the option scores highest, a share for a tie, 0 where it does not or is not there."""
+    found = []
+    for scores in runs:
+        rows = [[] if row is None or len(row) <= option else list(row) for row in scores]
+        found.append(choice_correct(rows, [option] * len(rows)))
+    return np.stack(found)
 
 
 def _add(
@@ -98,30 +125,16 @@ def _add(
     estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
     for model, mine, seeds in models:
         with_seeds = "initialisations+" if seeds else ""
+        exact = exact_share(mine, groups)
         signed = signature(
             **scored.signature,
             metric=f"{metric}.{METRIC_VERSION}",
-            interval=f"t({with_seeds}{unit})",
+            interval=f"t({with_seeds}{unit})" if exact is None else "exact(items)",
             model=short(scored.fingerprints[model]),
             seeds=",".join(map(str, seeds)) or "none",
         )
-        estimates[model] = (share_interval(mine, groups), seeds, signed)
+        estimates[model] = (share_interval(mine, groups) if exact is None else exact, seeds, signed)
     outcome.add(name, metric, count, estimates)
-
-
-def share_interval(values: NDArray[np.float64], groups: Sequence[str]) -> Estimate:
-    """`seeds_and_items_interval`, which for a share of exactly 0 or 1 would have no width.
-
-    There the bound is that of an exact interval for G of G groups: (1 - confidence) / 2 to the power 1 / G (Clopper and
-    Pearson 1934).
-    """
-    estimate = seeds_and_items_interval(values, groups)
-    width = 1 - ((1 - CONFIDENCE) / 2) ** (1 / len(set(groups)))
-    if estimate.value == 1.0:
-        return Estimate(1.0, 1 - width, 1.0)
-    if estimate.value == 0.0:
-        return Estimate(0.0, 0.0, width)
-    return estimate
 
 
 def item_rows(items: Sequence[ChoiceItem | PairItem], scores: Mapping[str, Scores]) -> list[dict[str, Any]]:

@@ -80,6 +80,16 @@ SMALLER: list[tuple[str, list[str]]] = [
         r"pretrain\.evaluate .*suite=challenge",
         ["suite.initialisations=[1,2]", "suite.tasks.minimal_pairs.phenomena=[word_order]"],
     ),
+    (
+        r"pretrain\.evaluate .*suite=all",
+        [
+            "suite.seeds=[1,2]",
+            "suite.tasks.minimal_pairs.phenomena=[word_order,a_an]",
+            "suite.tasks.minimal_pairs.pairs_per_phenomenon=2",
+            "suite.tasks.rte.recipe.epochs=1",
+            "suite.tasks.rte.recipe.max_length=32",
+        ],
+    ),
     (r"pretrain\.evaluate", ["suite=tiny"]),
     (r"pretrain\.translate", ["decoding.maximum_length=4", "decoding.maximum_ratio=0"]),
     (r"pretrain\.finetune", ["task.max_train=64", "task.max_dev=64", "task.recipe.epochs=1"]),
@@ -138,6 +148,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split in ("train", "dev"):
         table = "\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n"
         (folder / "data" / "sets" / "RTE" / f"{split}.tsv").write_text(table)
+    (folder / "data" / "reviews").mkdir()
+    for split in ("train", "dev"):
+        lines = ["sentence\tlabel", *(f"the film is {('bad', 'good')[n % 2]} .\t{n % 2}" for n in range(16))]
+        (folder / "data" / "reviews" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     (folder / "README.md").write_bytes((REPOSITORY / "README.md").read_bytes())
     return folder
 

@@ -45,6 +45,7 @@ def test_commands_find_their_configuration_in_the_wheel(installed: Path) -> None
         "pretrain": ["experiment=demo"],
         "pretrain.evaluate": [],
         "pretrain.finetune": [],
+        "pretrain.compare": [],
         "pretrain.export": [],
         "pretrain.translate": [],
         "pretrain.report": [],

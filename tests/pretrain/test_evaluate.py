@@ -57,6 +57,8 @@ def test_writes_scores_items_and_provenance_and_prints_the_table(evaluated):
     counts = {path.stem: len(path.read_text().splitlines()) for path in (output / "items").iterdir()}
     assert counts == {"minimal_pairs": 46, "adjacent_passages": 48, "word_order": 48}
     assert (output / "provenance.json").is_file()
+    page = (output / "report.html").read_text()
+    assert "word order (fine-tuned)" in page and "No training yet" not in page
     for word in ("minimal_pairs/overall", "random weights", "95 % intervals"):
         assert word in out
 
@@ -126,7 +128,7 @@ def test_a_sweep_says_what_was_tried_and_what_was_best(checkpoint, tmp_path):  #
     [
         (evaluate.main, ["checkpoint=nowhere"], "there is no folder '"),
         (evaluate.main, ["tasks=nowhere"], "option 'tasks' must be a folder"),
-        (evaluate.main, ["tasks={empty}"], "there is no task at '"),
+        (evaluate.main, ["tasks={empty}"], "empty' holds no file"),
         (evaluate.main, ["suite.seed=1"], "did you mean 'suite.seeds'?"),
         (evaluate.main, ["suite.tasks.minimal_pairs.variant=left"], "must be one of 'original', 'within_word'"),
         (evaluate.main, ["workers=0"], "'workers' must be at least 1, but is 0"),

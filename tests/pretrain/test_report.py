@@ -311,3 +311,39 @@ def test_a_folder_that_was_typed_and_is_not_there_is_an_error_and_the_page_stays
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "option 'evaluate' must be a folder" in done.stderr
     assert (tmp_path / "report.html").read_text() == "old"
+
+
+def test_an_evaluation_by_itself_gets_a_page_of_its_scores_alone(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    done = report(f"run_dir={run / 'evaluate'}")
+    assert done.returncode == 0, done.stderr
+    assert "missing" not in done.stderr
+    text = Page((run / "evaluate/report.html").read_text()).text
+    assert "word order (minimal pairs)" in text and "No training yet" not in text and "Steps" not in text
+
+
+def test_two_checkpoints_are_shown_from_a_comparison_and_a_folder_without_one_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    row = {"task": "word_order", "metric": "accuracy", "n": 500, "first": 0.7, "second": 0.8, "difference": 0.1}
+    row |= {"low": 0.05, "high": 0.15, "test": "McNemar", "p": 0.001, "p_corrected": 0.002, "detectable": 0.05}
+    row |= {"equivalence_p": 0.9, "verdict": "better"}
+    sides = {side: {"name": f"{side} <one>", "path": "p", "model": "m"} for side in ("first", "second")}
+    (tmp_path / "comparison.json").write_text(json.dumps({"format": 1, **sides, "margin": 0.01, "rows": [row]}))
+    assert report(f"run_dir={run}", f"comparison={tmp_path}").returncode == 0
+    text = Page((run / "report.html").read_text()).text
+    assert "first <one> and second <one>" in text and "+0.100 +0.050 to +0.150 0.002 0.050 better" in text
+    done = report(f"run_dir={run}", f"comparison={run}")
+    assert done.returncode == 2 and "option 'comparison' must be the output folder" in done.stderr
+
+
+def test_parts_that_lie_elsewhere_are_named_one_by_one(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run / "corpus").rename(elsewhere / "texts")
+    (run / "shards").rename(elsewhere / "rows")
+    done = report(f"run_dir={run}", f"documents={elsewhere / 'texts'}", f"shards={elsewhere / 'rows'}")
+    assert done.returncode == 0, done.stderr
+    assert "31,000 29,000 too short 1,990" in Page((run / "report.html").read_text()).text
+    done = report(f"run_dir={run}", f"shards={elsewhere / 'gone'}")
+    assert done.returncode == 2 and "option 'shards' must be a folder of a run" in done.stderr

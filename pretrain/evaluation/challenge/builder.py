@@ -70,7 +70,7 @@ def items_hash(items: Sequence[MinimalPair]) -> str:
 
 
 def _pairs_of(grammar: Grammar, template: Template, groups: int, seed: int) -> Iterator[MinimalPair]:
-    for index, words in enumerate(_fillings(grammar, template, groups, seed)):
+    for index, words in enumerate(fillings(grammar, template, groups, seed)):
         group = f"{template.phenomenon}/{template.name}/{index:03d}"
         slots = {slot: next(iter(word.values())) for slot, word in words.items()}
         for twin, pattern in enumerate(template.patterns):
@@ -86,7 +86,7 @@ def _pairs_of(grammar: Grammar, template: Template, groups: int, seed: int) -> I
             )
 
 
-def _fillings(grammar: Grammar, template: Template, groups: int, seed: int) -> Iterator[dict[str, Word]]:
+def fillings(grammar: Grammar, template: Template, groups: int, seed: int) -> Iterator[dict[str, Word]]:
     """Draw words for a template's slots: from shuffled decks, so that all words of a kind are used about equally."""
     generator = random.Random(f"{seed}/{grammar.language}/{template.phenomenon}/{template.name}")
     decks: dict[str, list[Word]] = {}
@@ -114,7 +114,7 @@ def _fillings(grammar: Grammar, template: Template, groups: int, seed: int) -> I
         else:
             raise InputError(
                 f"template '{template.phenomenon}/{template.name}' cannot give {groups} different groups of words: "
-                "ask for fewer pairs_per_phenomenon"
+                "ask for fewer of them"
             )
         seen.add(key)
         yield words

@@ -23,7 +23,13 @@ from pretrain.evaluation.finetuning.batches import TaskBatch, collate
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.heads import TaskModel, loss_of, outputs_of
 from pretrain.evaluation.finetuning.recipe import Recipe
-from pretrain.evaluation.finetuning.updates import Outputs, Weights, evaluation_batches, width_of
+from pretrain.evaluation.finetuning.updates import (
+    Outputs,
+    Weights,
+    evaluation_batches,
+    require_numbers,
+    width_of,
+)
 from pretrain.evaluation.tasks.definition import Kind
 
 _LOSS, _OUTPUTS = "loss", "outputs"
@@ -127,7 +133,7 @@ class UpdatesOnRanks:
         out = np.zeros((len(data), width_of(data, self._kind, self._model.num_labels)), dtype=np.float64)
         for members, theirs in (part for of_rank in self._group.gather(found) for part in of_rank):
             out[members, : theirs.shape[1]] = theirs
-        return out
+        return require_numbers(out)
 
     def weights(self) -> Weights:
         """See `Updates`; empty on other ranks than the first."""

@@ -106,7 +106,11 @@ def width_of(data: EncodedItems, kind: Kind, num_labels: int) -> int:
 
 @torch.inference_mode()
 def predict(model: TaskModel, kind: Kind, data: EncodedItems, pad_id: int, precision: Precision = "fp32") -> Outputs:
-    """Probabilities or scores [items, labels], in the order of the items; batched by length. The mode is put back."""
+    """Probabilities or scores [items, labels], in the order of the items; batched by length. The mode is put back.
+
+    Raises:
+        InputError: as `require_numbers`.
+    """
     out = np.zeros((len(data), width_of(data, kind, model.num_labels)), dtype=np.float64)
     with evaluation_mode(model):
         for members in evaluation_batches(data):
@@ -115,7 +119,18 @@ def predict(model: TaskModel, kind: Kind, data: EncodedItems, pad_id: int, preci
                 logits = model.logits(batch)
             outputs = outputs_of(kind, logits, batch).numpy()
             out[members, : outputs.shape[1]] = outputs
-    return out
+    return require_numbers(out)
+
+
+def require_numbers(outputs: Outputs) -> Outputs:
+    """The same; raises InputError if one is no number (an argmax would take it for the best)."""
+    broken = int((~np.isfinite(outputs)).any(axis=1).sum())
+    if broken:
+        raise InputError(
+            f"the fine-tuned head gives {broken} of {len(outputs)} items scores that are no numbers: lower "
+            "recipe.learning_rate, or choose another checkpoint if its weights are broken"
+        )
+    return outputs
 
 
 def autocast(precision: Precision) -> torch.autocast:

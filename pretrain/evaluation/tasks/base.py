@@ -12,7 +12,11 @@ from pretrain.evaluation.subject import Subject
 
 class TaskMissing(InputError):
     """A task's data are not there: the sentence says what was looked for and where it can be had. A suite goes on
-    without the task."""
+    without the task, and lists what is missing by `wanted`, the same in short."""
+
+    def __init__(self, sentence: str, wanted: str | None = None) -> None:
+        super().__init__(sentence)
+        self.wanted = sentence if wanted is None else wanted
 
 
 class PreparedTask(Protocol):

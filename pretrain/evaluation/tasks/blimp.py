@@ -3,9 +3,10 @@
 from pretrain.evaluation.sources import jsonl
 from pretrain.evaluation.tasks.columns import Pairs
 from pretrain.evaluation.tasks.definition import Anchor, Layout, TaskDefinition, each
-from pretrain.evaluation.tasks.published import HUMAN
+from pretrain.evaluation.tasks.published import human
 
 SOURCE = "Warstadt et al. 2020, BLiMP, table 3"
+SCORED = "Salazar et al. 2020, Masked Language Model Scoring (awslabs/mlm-scoring, examples/lingacc-blimp)"
 
 
 def blimp() -> TaskDefinition:
@@ -20,5 +21,9 @@ def blimp() -> TaskDefinition:
         layouts=(Layout("BLiMP.zip", {"test": ("*.jsonl",)}, each(jsonl.rows, item), ("blimp/data", "blimp")),),
         home="https://github.com/alexwarstadt/blimp",
         scored="test",
-        anchors=(Anchor(HUMAN, 0.886, "pair_accuracy", "test", SOURCE),),
+        anchors=(
+            Anchor("GPT-2 345M", 0.826, "pair_accuracy", "test", SCORED, tuned=False),
+            Anchor("RoBERTa-large", 0.865, "pair_accuracy", "test", SCORED, tuned=False),
+            human(0.886, "pair_accuracy", SOURCE),
+        ),
     )

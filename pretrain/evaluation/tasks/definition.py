@@ -73,13 +73,60 @@ Item: TypeAlias = TextItem | ChoiceItem | SpanItem | PairItem
 
 @dataclass(frozen=True)
 class Anchor:
-    """A published score, as a fraction of 1 (a correlation as it is). `system` is "human" for the human level."""
+    """A published score, as a fraction of 1 (a correlation as it is). `system` is "human" for the human level.
+
+    `tuned` says that the system learnt from the set's training rows: beside a zero-shot score not like with like.
+    """
 
     system: str
     value: float
     metric: str
     split: Split
     source: str
+    tuned: bool = True
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A difference that a behavioural report shows: the accuracy where `fact` is `first` less that where it is
+    `second`; with `within`, besides, for each value of that fact by itself. The fact `label` is the right label."""
+
+    fact: str
+    first: str
+    second: str
+    within: str | None = None
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A correlation that a behavioural report shows as `name`, over the values of the fact `unit` (occupations).
+
+    A unit's lean is the share of its items answered with option number `option` where `fact` is `first`, less where it
+    is `second`; it is correlated (Pearson) with the number that the fact `figure` gives for the unit.
+    """
+
+    name: str
+    option: int
+    fact: str
+    first: str
+    second: str
+    unit: str
+    figure: str
+
+
+@dataclass(frozen=True)
+class Checks:
+    """A task's items are the texts of a check list (`checklist`): they have no labels and are judged case by case.
+
+    `tolerance` is how far a probability may move against what a case expects of it.
+    """
+
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a tolerance that is none."""
+        if not 0.0 <= self.tolerance < 1.0:
+            raise InputError(f"'tolerance' must be at least 0 and below 1, but is {self.tolerance}")
 
 
 @dataclass(frozen=True)
@@ -123,6 +170,9 @@ class TaskDefinition:
     `labels` are names by number, empty for regression, choices and minimal pairs. The first of `metrics` decides
     early stopping. `scored` is the split whose labels are public, the one a score is of. `home` says where the set can
     be had. `folds` maps labels of a richer label set onto this one's (a three-label NLI head scored on two labels).
+    `slices` (each a tuple of facts, whose combinations of values get an accuracy each), `gaps` and `trends` are what a
+    behavioural report shows of the set; the fact `label` is the right label. `made` gives the items of a set that is
+    built here and read from nowhere; `checks` marks a check list.
     `version` changes whenever an item would: with other code the same files must not give other items in silence.
     """
 
@@ -137,6 +187,11 @@ class TaskDefinition:
     hub: HubSource | None = None
     anchors: tuple[Anchor, ...] = ()
     folds: Mapping[str, str] = field(default_factory=dict)
+    slices: tuple[tuple[str, ...], ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    trends: tuple[Trend, ...] = ()
+    checks: Checks | None = None
+    made: Callable[[], Iterator[Item]] | None = None
 
     def read(self, files: TaskFiles | HubData, split: Split) -> list[Item]:
         """The items of a split, in the order of the files.
@@ -193,17 +248,31 @@ class TaskDefinition:
 
     def missing(self, files: TaskFiles, split: Split) -> str:
         """One sentence: which files of a split were looked for, where, and where they can be had."""
-        layouts = [layout for layout in self.layouts if split in layout.files]
+        location = self.locate(files)
+        layouts = self._layouts_with(split, location)
         if not layouts:
             known = [name for name in SPLITS if any(name in layout.files for layout in self.layouts)]
             return f"task {self.name} has no {split} split: it has {', '.join(known)}"
-        location = self.locate(files)
-        if location is not None:
-            layouts = [layout for layout in layouts if layout is location.layout] or layouts
         wanted = " or ".join(f"{_shown(layout, split)} ({layout.name})" for layout in layouts)
         beside = f" beside '{_first_name(location)}'" if location is not None else ""
         place = f"below '{files.root}'{beside}"
         return f"task {self.name} lacks its {split} split: expected {wanted} {place}, from {self.home}"
+
+    def wanted(self, files: TaskFiles, split: Split) -> str:
+        """`missing` in short, for a list of tasks: the files of the layout named first, and where they can be had."""
+        layouts = self._layouts_with(split, self.locate(files))
+        if not layouts:
+            return f"has no {split} split"
+        count = len(layouts) - 1
+        others = f", or {count} other layout{'s' * (count > 1)}" if count else ""
+        return f"{_shown(layouts[0], split)} ({layouts[0].name}{others}), from {self.home}"
+
+    def _layouts_with(self, split: Split, location: Location | None) -> list[Layout]:
+        """The layouts that have a split; only that of `location` if it is one of them."""
+        layouts = [layout for layout in self.layouts if split in layout.files]
+        if location is None:
+            return layouts
+        return [layout for layout in layouts if layout is location.layout] or layouts
 
 
 def format_hash(definition: TaskDefinition, items: Iterable[Item]) -> str:

@@ -1,16 +1,19 @@
 """A task that a checkpoint is fine-tuned on: a definition, where its data lie, a recipe, and over which sizes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from tokenizers import Tokenizer
 
 from conf.errors import InputError
+from pretrain.evaluation.checklist_results import checked_list, whole_cases
 from pretrain.evaluation.finetuning.encoding import EncodedItems, encode
 from pretrain.evaluation.finetuning.recipe import Recipe
 from pretrain.evaluation.learning_curve import area_weights
 from pretrain.evaluation.subject import Subject
+from pretrain.evaluation.tasks.base import TaskMissing
 from pretrain.evaluation.tasks.definition import TaskDefinition, format_hash
 from pretrain.evaluation.tasks.finetuning_job import EvaluatedSet, map_labels
 from pretrain.evaluation.tasks.prepared_finetuned import Point, PreparedFinetuned, ScoredSet
@@ -31,7 +34,8 @@ class Finetuned:
 
     `sizes` makes a learning curve: numbers of training items, drawn anew by each seed, or names out of `sized`, which
     gives the definition of each (the five sizes of WinoGrande). `max_train` and `max_dev` take the first rows only.
-    `save_to` is a folder for the tuned encoders.
+    `breakdown` names facts of the items, each of whose values gets an accuracy of its own in the behavioural report,
+    beside what the definition shows there. `save_to` is a folder for the tuned encoders.
     """
 
     definition: TaskDefinition | None = None
@@ -43,6 +47,7 @@ class Finetuned:
     also: list[TaskDefinition] | None = None
     sizes: list[int | str] | None = None
     sized: dict[str, TaskDefinition] | None = None
+    breakdown: list[str] = field(default_factory=list)
     max_train: int | None = None
     max_dev: int | None = None
     only_with_tasks: bool = False
@@ -124,7 +129,7 @@ class Finetuned:
                     f"task.sizes asks for {size} training items, but task {definition.name} has {len(data)}: leave "
                     "that size out"
                 )
-            points.append(Point(label, data, content, size))
+            points.append(Point(label, definition, data, content, size))
         if len(points) > 1:
             area_weights([point.count for point in points])  # refuses sizes that do not rise
         return points
@@ -134,6 +139,9 @@ class Finetuned:
         found: list[ScoredSet] = []
 
         def add(name: str, definition: TaskDefinition, items: list[LabelledItem], what: str, scored: bool) -> None:
+            if definition.checks is not None:
+                found.append(self._checked(reader, coder, name, definition, items))
+                return
             items = items[: self.max_dev]
             if scored and len(items) < 2:
                 raise InputError(
@@ -150,12 +158,21 @@ class Finetuned:
                 questions=tuple(item.facts.get("question", item.id) for item in items),
                 content=format_hash(definition, items),
             )
-            version = f"{definition.name}.{definition.version}"
-            found.append(ScoredSet(judged, tuple(items), reader.groups(items) if scored else [], version, scored))
+            groups = reader.groups(items) if scored else []
+            shown = self._broken_down(definition, items) if definition is reader.own else definition
+            found.append(ScoredSet(judged, tuple(items), groups, shown, scored))
 
         chooser = reader.choosing()
+        if reader.own.checks is not None and chooser is None:
+            raise TaskMissing(
+                f"task {reader.own.name} is judged on a head whose epoch is chosen by the labelled dev rows of "
+                f"{reader.head.name}, which are not there: get them from {reader.head.home}",
+                f"the dev rows of {reader.head.name}, from {reader.head.home}",
+            )
         if chooser is not None:
-            add(f"{reader.head.name} dev", reader.head, chooser, "dev", scored=False)
+            # The accuracy that a check list is held against is shown beside it.
+            beside = reader.own.checks is not None
+            add(reader.head.name if beside else f"{reader.head.name} dev", reader.head, chooser, "dev", scored=beside)
         own = reader.own
         add(self.name or own.name, own, reader.scored(own), own.scored, scored=True)
         for other in self.also or ():
@@ -164,6 +181,36 @@ class Finetuned:
         if len(set(names)) < len(names):
             raise InputError(f"two of the sets to score have the same name: {', '.join(sorted(names))}")
         return found
+
+    def _checked(
+        self, reader: TaskItems, coder: "_Coder", name: str, definition: TaskDefinition, items: list[LabelledItem]
+    ) -> ScoredSet:
+        """A check list: its texts have no labels, its cases are judged together."""
+        items = cast(list[LabelledItem], whole_cases(items, self.max_dev))
+        checked = checked_list(reader.head, definition, items)
+        if len(checked.cases) < 2:
+            raise InputError(f"task {definition.name} has {len(checked.cases)} cases, but an interval needs at least 2")
+        judged = EvaluatedSet(
+            name=name,
+            kind=definition.kind,
+            metrics=definition.metrics,
+            items=coder.encode(items, "check list"),
+            mapped=(),
+            questions=None,
+            content=format_hash(definition, items),
+        )
+        return ScoredSet(judged, tuple(items), checked.groups, definition, True, checked)
+
+    def _broken_down(self, definition: TaskDefinition, items: Sequence[LabelledItem]) -> TaskDefinition:
+        """The definition with a slice for each fact of `breakdown`."""
+        for fact in self.breakdown:
+            if not any(fact in item.facts for item in items):
+                known = sorted({name for item in items for name in item.facts})
+                raise InputError(
+                    f"task.breakdown has '{fact}', but the items of {definition.name} have "
+                    f"{', '.join(known) or 'no facts'}"
+                )
+        return replace(definition, slices=(*definition.slices, *((fact,) for fact in self.breakdown)))
 
 
 class _Coder:

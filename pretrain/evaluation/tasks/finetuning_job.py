@@ -53,14 +53,14 @@ class EvaluatedSet:
             decided = np.asarray(self.mapped)[decided]
         return decided.astype(np.float64)
 
-    def label_probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Outputs -> the probability of each item's own label, [items]."""
-        rows = np.arange(len(outputs))
-        own = self.items.labels.astype(np.int64)
+    def probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Outputs -> the probability of each label of the task, [items, labels], or of each option of a choice."""
         if not self.mapped:
-            return outputs[rows, own]
-        share = np.asarray(self.mapped)[None, :] == own[:, None]
-        return (outputs * share).sum(axis=1)
+            return outputs
+        folded = np.zeros((len(outputs), max(self.mapped) + 1))
+        for column, label in enumerate(self.mapped):
+            folded[:, label] += outputs[:, column]
+        return folded
 
     def score(self, outputs: NDArray[np.float64]) -> dict[str, float]:
         """The task's metrics by name."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pretrain.evaluation.sources import tsv
 from pretrain.evaluation.sources.rows import Split
 from pretrain.evaluation.tasks.columns import Texts
-from pretrain.evaluation.tasks.definition import HubSource, Layout, TaskDefinition, each
+from pretrain.evaluation.tasks.definition import Gap, HubSource, Layout, TaskDefinition, each
 
 LABELS = ("entailment", "non-entailment")
 FACTS = ("heuristic", "subcase", "template")
@@ -19,7 +19,8 @@ FILES: Mapping[Split, tuple[str, ...]] = {
 
 
 def hans() -> TaskDefinition:
-    """Accuracy. Items of one template are a group."""
+    """Accuracy, by heuristic and label (the six cells of the paper's figures), by subcase, and how much better entailed
+    sentences are judged than others. Items of one template are a group."""
     item = Texts("sentence1", "sentence2", LABELS, "gold_label", id=("pairID",), group="template", facts=FACTS)
     return TaskDefinition(
         name="hans",
@@ -37,4 +38,6 @@ def hans() -> TaskDefinition:
             Texts("premise", "hypothesis", LABELS, group="template", facts=FACTS),
         ),
         folds={"entailment": LABELS[0], "neutral": LABELS[1], "contradiction": LABELS[1]},
+        slices=(("heuristic", "label"), ("subcase",)),
+        gaps=(Gap("label", *LABELS, within="heuristic"),),
     )

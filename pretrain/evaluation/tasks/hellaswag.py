@@ -8,7 +8,7 @@ from pretrain.evaluation.tasks.columns import kept
 from pretrain.evaluation.tasks.definition import Anchor, ChoiceItem, HubSource, Layout, TaskDefinition, each
 from pretrain.evaluation.tasks.endings import continued, plain
 from pretrain.evaluation.tasks.layouts import HUB_SPLITS
-from pretrain.evaluation.tasks.published import HUMAN
+from pretrain.evaluation.tasks.published import human
 
 NUMBERS = ("0", "1", "2", "3")
 FILES: Mapping[Split, tuple[str, ...]] = {
@@ -43,6 +43,6 @@ def hellaswag() -> TaskDefinition:
         hub=HubSource("Rowan/hellaswag", None, HUB_SPLITS, _item),
         anchors=(
             Anchor("BERT-large", 0.473, "accuracy", "test", SOURCE),
-            Anchor(HUMAN, 0.956, "accuracy", "test", SOURCE),
+            human(0.956, "accuracy", SOURCE),
         ),
     )

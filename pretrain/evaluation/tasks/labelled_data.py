@@ -42,13 +42,18 @@ def folder_definition(folder: Path) -> TaskDefinition:
     )
 
 
+def nothing_at(folder: Path) -> str:
+    """One sentence: what a folder without a task should hold, and what makes it."""
+    return (
+        f"there is no task at '{folder}': expected task.json, train.jsonl and dev.jsonl there; "
+        "`python -m pipeline job=corpus_tasks output=DIR` makes such folders"
+    )
+
+
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / "task.json"
     if not path.is_file():
-        raise InputError(
-            f"there is no task at '{folder}': expected task.json, train.jsonl and dev.jsonl there; "
-            "`python -m pipeline job=corpus_tasks output=DIR` makes such folders"
-        )
+        raise InputError(nothing_at(folder))
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -34,7 +34,8 @@ def place_of(data: str | None, directory: Path | None, definition: TaskDefinitio
     if directory is None:
         raise TaskMissing(
             f"task {definition.name} needs its data: give tasks=DIR, a folder of data sets, or task.data=DIR, from "
-            f"{definition.home}"
+            f"{definition.home}",
+            f"a folder of data sets (tasks=DIR) or its own, from {definition.home}",
         )
     return TaskFiles(directory.resolve())
 
@@ -49,5 +50,5 @@ def read_items(definition: TaskDefinition, place: TaskFiles | HubData, split: Sp
     if isinstance(place, TaskFiles):
         location = definition.locate(place)
         if location is None or split not in location.files:
-            raise TaskMissing(definition.missing(place, split))
+            raise TaskMissing(definition.missing(place, split), definition.wanted(place, split))
     return definition.read(place, split)

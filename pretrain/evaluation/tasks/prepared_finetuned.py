@@ -2,38 +2,47 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pretrain.evaluation.anchors import human_only, published
+from pretrain.evaluation.behaviour import Answers, Behaviour, accuracy, behavioural_report, picked_option
+from pretrain.evaluation.checklist_results import CheckedList, checked_texts, failure_report
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.recipe import Recipe
-from pretrain.evaluation.finetuning_scores import RunScores, curve_interval, score_runs
+from pretrain.evaluation.finetuning_scores import RunScores, calibration_of_runs, curve_interval, score_runs
 from pretrain.evaluation.learning_curve import area_weights
-from pretrain.evaluation.metrics import METRIC_VERSION, majority_share
+from pretrain.evaluation.metrics import METRIC_VERSION, PASS_RATE, correct, majority_share
 from pretrain.evaluation.runs import hash_of
-from pretrain.evaluation.scores import ModelName, Outcome, Runs, short, signature
+from pretrain.evaluation.scores import CurveSizes, ModelName, Outcome, Runs, short, signature
 from pretrain.evaluation.statistics import Estimate
 from pretrain.evaluation.subject import ModelChoice, Subject
-from pretrain.evaluation.tasks.definition import Kind
+from pretrain.evaluation.tasks.definition import Anchor, Kind, TaskDefinition
 from pretrain.evaluation.tasks.finetuning_job import (
     FINETUNING_VERSION,
+    OUTPUT_DIGITS,
     EvaluatedSet,
     FinetuningJob,
     outputs_of_runs,
 )
-from pretrain.evaluation.tasks.task_items import LabelledItem
+from pretrain.evaluation.tasks.task_items import LabelledItem, shown
 
 AREA = "area"
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A training set of a curve: its label ("" where there is only one), its items, and how many are drawn of them."""
+    """A training set of a curve: its label ("" where there is only one), its items, and how many are drawn of them.
+
+    `definition` is the task that the items are of: of a curve over numbers the same for all.
+    """
 
     label: str
+    definition: TaskDefinition
     data: EncodedItems
     content: str
     size: int | None
@@ -46,13 +55,18 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSet:
-    """A set that runs predict: with its items and their groups where a score is made of it."""
+    """A set that runs predict: with its items and their groups where a score is made of it.
+
+    `definition` says what a behavioural report shows of it; `checked` are the cases of a check list, and `groups` then
+    those of the cases.
+    """
 
     judged: EvaluatedSet
     items: tuple[LabelledItem, ...]
     groups: list[str]
-    version: str
+    definition: TaskDefinition
     scored: bool
+    checked: CheckedList | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +109,7 @@ class PreparedFinetuned:
         return jobs
 
     def collect(self, results: Sequence[dict[str, Any]]) -> Outcome:
-        """The metrics of every set, with several sizes one score a size and the area under the curve.
+        """The metrics of every set and its calibration, with several sizes one a size and the area under the curve.
 
         Failed runs are counted and stay in the mean.
         """
@@ -110,17 +124,64 @@ class PreparedFinetuned:
             if not one.scored:
                 continue
             outputs = [outputs_of_runs(found, one.judged.name) for found in by_point]
+            if one.checked is not None:
+                self._collect_checks(outcome, one, one.checked, outputs)
+                continue
             scores = [
                 {model: score_runs(one.judged, found[rows]) for model, rows, _, _ in self._models()}
                 for found in outputs
             ]
             self._note_failures(outcome, one, scores)
-            for point, found in zip(self.points, scores, strict=True):
-                self._add(outcome, one, [point], [found])
+            for point, found, given in zip(self.points, scores, outputs, strict=True):
+                name = self._add(outcome, one, [point], [found])
+                if self.kind != "regression":
+                    for model, rows, _, _ in self._models():
+                        outcome.calibration.append(calibration_of_runs(one.judged, name, model, given[rows]))
+                outcome.anchors += published(name, self._anchors(one, point), one.definition.scored)
             if len(self.points) > 1:
                 self._add(outcome, one, self.points, scores)
+                names = {self._name(one, point): point.count for point in self.points}
+                outcome.curves.append(CurveSizes(one.judged.name, names, f"{one.judged.name}/{AREA}"))
+            outcome.behaviour += self._behaviour(one, outputs)
             outcome.items += self._item_rows(one, outputs)
         return outcome
+
+    def _behaviour(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[Behaviour]:
+        """What the set's definition shows of accuracies; of every size."""
+        if one.judged.kind == "regression":
+            return []
+        found = []
+        for point, by_run in zip(self.points, outputs, strict=True):
+            answers = {}
+            for model, rows, _, _ in self._models():
+                given = np.stack([one.judged.predictions(run) for run in by_run[rows]])
+                right = np.stack([correct(one.judged.items.labels, run) for run in given])
+                answers[model] = Answers(right, partial(picked_option, given))
+            name = self._name(one, point)
+            found += behavioural_report(name, one.definition, one.items, answers)
+        return found
+
+    def _collect_checks(
+        self, outcome: Outcome, one: ScoredSet, checked: CheckedList, outputs: list[NDArray[np.float64]]
+    ) -> None:
+        """The share of cases that pass, of all and of each type, and the failure rates of every test; of every size."""
+        failures = [np.stack([checked.failures(run) for run in by_run]) for by_run in outputs]
+        for point, by_run, failed in zip(self.points, outputs, failures, strict=True):
+            name = self._name(one, point)
+            for part, chosen in checked.types():
+                estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
+                behind: dict[ModelName, Runs] = {}
+                groups = [group for group, keep in zip(checked.groups, chosen, strict=True) if keep]
+                for model, rows, seeds, fingerprint in self._models():
+                    passed = 1.0 - failed[rows][:, chosen].astype(np.float64)
+                    over = "t(seeds+groups)" if len(seeds) > 1 else "t(groups)"
+                    signed = self._signature(one, [point], PASS_RATE, over, seeds, fingerprint)
+                    estimates[model] = (accuracy(passed, groups)[0], seeds, signed)
+                    behind[model] = Runs(tuple(passed.mean(axis=1).tolist()))
+                outcome.add("/".join(filter(None, (name, part))), PASS_RATE, int(chosen.sum()), estimates, behind)
+            for model, rows, _, _ in self._models():
+                outcome.behaviour += failure_report(name, model, checked, one.items, failed[rows], by_run[rows][0])
+        outcome.items += self._checked_rows(one, checked, outputs, failures)
 
     def _runs(self) -> list[tuple[ModelChoice, int]]:
         runs = [(self.subject.pretrained(), seed) for seed in self.subject.seeds]
@@ -136,29 +197,41 @@ class PreparedFinetuned:
             models.append(("random", slice(seeds, None), subject.initialisations, subject.shape_fingerprint))
         return models
 
+    def _name(self, one: ScoredSet, point: Point) -> str:
+        """The name of a set's score after training on one of the sizes."""
+        return "/".join(filter(None, (one.judged.name, point.label)))
+
+    def _anchors(self, one: ScoredSet, point: Point) -> Sequence[Anchor]:
+        """What was published of a set: on a curve only for the size that the others learnt from too."""
+        if len(self.points) == 1:
+            return one.definition.anchors
+        own = one is next(other for other in self.sets if other.scored)
+        return point.definition.anchors if own and point.size is None else human_only(one.definition.anchors)
+
     def _add(
         self,
         outcome: Outcome,
         one: ScoredSet,
         points: Sequence[Point],
         scores: Sequence[dict[ModelName, RunScores]],
-    ) -> None:
-        """The scores of one size, or with several sizes the areas under their curves."""
+    ) -> str:
+        """Add the scores of one size, or with several sizes the areas under their curves; gives their name."""
         counts = [point.count for point in points]
         curve = len(points) > 1
         weights = area_weights(counts) if curve else np.ones(1)
-        name = "/".join(filter(None, (one.judged.name, AREA if curve else points[0].label)))
+        name = f"{one.judged.name}/{AREA}" if curve else self._name(one, points[0])
         for metric in one.judged.metrics:
             estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
             behind: dict[ModelName, Runs] = {}
             for model, _, seeds, fingerprint in self._models():
                 found = [size[model] for size in scores]
                 predictions = np.stack([size.predictions for size in found], axis=1)
-                estimate = curve_interval(one.judged, metric, predictions, weights, one.groups)
-                estimates[model] = (estimate, seeds, self._signature(one, points, metric, seeds, fingerprint))
+                estimate, interval = curve_interval(one.judged, metric, predictions, weights, one.groups)
+                estimates[model] = (estimate, seeds, self._signature(one, points, metric, interval, seeds, fingerprint))
                 values = weights @ np.array([size.values[metric] for size in found])
                 behind[model] = Runs(tuple(values.tolist()), sum(size.failed for size in found))
             outcome.add(name, metric, len(one.items), estimates, behind)
+        return name
 
     def _note_failures(self, outcome: Outcome, one: ScoredSet, scores: Sequence[dict[ModelName, RunScores]]) -> None:
         least = "the mean score"
@@ -168,28 +241,60 @@ class PreparedFinetuned:
             for model, found in models.items():
                 if found.failed:
                     outcome.notes.append(
-                        f"{'/'.join(filter(None, (one.judged.name, point.label)))}: {found.failed} of "
+                        f"{self._name(one, point)}: {found.failed} of "
                         f"{len(found.predictions)} runs of the {model} model are no better than always giving {least}; "
                         "they stay in the mean"
                     )
 
     def _signature(
-        self, one: ScoredSet, points: Sequence[Point], metric: str, seeds: tuple[int, ...], fingerprint: str
+        self,
+        one: ScoredSet,
+        points: Sequence[Point],
+        metric: str,
+        interval: str,
+        seeds: tuple[int, ...],
+        fingerprint: str,
     ) -> str:
+        tolerance = "" if one.checked is None else f".tolerance({one.checked.tolerance:g})"
         trained = [[point.content, len(point.data), point.size] for point in points]
         return signature(
-            task=f"{one.version}.{FINETUNING_VERSION}",
-            items=short(hash_of([one.judged.content, trained])),
+            task=f"{one.definition.name}.{one.definition.version}.{FINETUNING_VERSION}{tolerance}",
+            split=one.definition.scored,
+            items=short(one.judged.content),
+            train=short(hash_of(trained)),
             rows=f"{','.join(str(point.count) for point in points)}+{len(one.items)}",
             metric=f"{metric}.{METRIC_VERSION}",
             recipe=short(hash_of(asdict(self.recipe))),
-            interval="t(seeds+groups)",
+            interval=interval,
             model=short(fingerprint),
             seeds=",".join(map(str, seeds)),
         )
 
+    def _checked_rows(
+        self,
+        one: ScoredSet,
+        checked: CheckedList,
+        outputs: list[NDArray[np.float64]],
+        failures: list[NDArray[np.bool_]],
+    ) -> list[dict[str, Any]]:
+        """A row a text: what each run said of it, and whether the case that it belongs to failed."""
+        rows = []
+        for number, case in enumerate(checked.cases):
+            for member in case.members:
+                item = one.items[member]
+                row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": None}
+                row |= {"facts": dict(item.facts), "texts": checked_texts(item), "predictions": {}, "failed": {}}
+                for point, by_run, failed in zip(self.points, outputs, failures, strict=True):
+                    for index, (model, seed) in enumerate(self._runs()):
+                        run = "/".join(filter(None, (point.label, f"{model.model_name}-{seed}")))
+                        row["predictions"][run] = checked.names[int(by_run[index, member].argmax())]
+                        row["failed"][run] = bool(failed[index, number])
+                rows.append(row)
+        return rows
+
     def _item_rows(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[dict[str, Any]]:
-        """A row an item: what each run predicted and, where there are labels, how likely it found the right one."""
+        """A row an item: the item, what each run predicted and, of labels, how likely it found the right one; where
+        that is not the one it predicted, how likely it found what it predicted."""
         names, flat = [], []
         for point, found in zip(self.points, outputs, strict=True):
             for (model, seed), run in zip(self._runs(), found, strict=True):
@@ -197,16 +302,32 @@ class PreparedFinetuned:
                 flat.append(run)
         whole = self.kind != "regression"
         predictions = [one.judged.predictions(run) for run in flat]
-        shares = [one.judged.label_probabilities(run) for run in flat] if whole else []
+        shares, chosen = [], []
+        if whole:
+            rounded = [one.judged.probabilities(run).round(OUTPUT_DIGITS) for run in flat]
+            shares = [run[np.arange(len(run)), one.judged.items.labels.astype(np.int64)] for run in rounded]
+            chosen = [
+                run[np.arange(len(run)), found.astype(np.int64)]
+                for run, found in zip(rounded, predictions, strict=True)
+            ]
         rows = []
         for index, item in enumerate(one.items):
             row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": item.label}
             row["facts"] = dict(item.facts)
+            row["item"] = shown(item)
+            if one.definition.labels:
+                row["label_names"] = list(one.definition.labels)
             row["predictions"] = {
                 name: int(run[index]) if whole else float(run[index])
                 for name, run in zip(names, predictions, strict=True)
             }
             if whole:
                 row["label_probabilities"] = {name: float(run[index]) for name, run in zip(names, shares, strict=True)}
+                wrong = {
+                    name: float(run[index])
+                    for name, run in zip(names, chosen, strict=True)
+                    if row["predictions"][name] != item.label
+                }
+                row |= {"confidences_where_wrong": wrong} if wrong else {}
             rows.append(row)
         return rows

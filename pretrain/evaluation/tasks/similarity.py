@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conf.errors import InputError
+from pretrain.evaluation.anchors import published
 from pretrain.evaluation.finetuning.recipe import TooLong
 from pretrain.evaluation.metric_intervals import runs_and_items_interval, weighted_metric
 from pretrain.evaluation.metrics import METRIC_VERSION, METRICS
@@ -173,6 +174,7 @@ class PreparedSimilarity:
                 estimates[model] = (self._estimate(metric, scores), seeds, self._signature(metric, seeds, fingerprint))
                 behind[model] = Runs(tuple(METRICS[metric](self.labels, run) for run in scores) if seeds else ())
             outcome.add(self.name, metric, len(self.items), estimates, behind)
+        outcome.anchors += published(self.name, self.task.definition.anchors, self.split)
         names = [job.name.rpartition("/")[2] for job in self.jobs]
         for index, item in enumerate(self.items):
             outcome.items.append(

@@ -1,17 +1,24 @@
 """Finds and reads the items of a task that is fine-tuned on: to learn from, to choose an epoch by, to score."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from conf.errors import InputError
 from pretrain.evaluation.sources.files import TaskFiles
 from pretrain.evaluation.sources.hub import HubData
 from pretrain.evaluation.sources.rows import Split
+from pretrain.evaluation.tasks.base import TaskMissing
 from pretrain.evaluation.tasks.definition import ChoiceItem, SpanItem, TaskDefinition, TextItem
-from pretrain.evaluation.tasks.labelled_data import folder_definition
+from pretrain.evaluation.tasks.labelled_data import folder_definition, nothing_at
 from pretrain.evaluation.tasks.places import place_of, read_items
 
 LabelledItem: TypeAlias = TextItem | ChoiceItem | SpanItem
+
+
+def shown(item: LabelledItem) -> dict[str, Any]:
+    """What a reader sees of an item: its texts, options and spans, as plain JSON values."""
+    return {name: value for name, value in asdict(item).items() if name not in ("id", "label", "group", "facts")}
 
 
 class TaskItems:
@@ -20,7 +27,8 @@ class TaskItems:
     `notes` collects what a reader of the score must know of them.
 
     Raises:
-        InputError: there is no definition and no folder that holds one.
+        TaskMissing: there is no definition, and the folder that should hold one has none.
+        InputError: there is no definition and no folder.
     """
 
     def __init__(
@@ -38,7 +46,12 @@ class TaskItems:
         if definition is not None:
             self.own = definition
         elif data is not None:
-            self.own = folder_definition((Path() if directory is None else directory) / data)
+            folder = (Path() if directory is None else directory) / data
+            if not (folder / "task.json").is_file():
+                raise TaskMissing(
+                    nothing_at(folder), f"{data}/task.json, made by `python -m pipeline job=corpus_tasks`"
+                )
+            self.own = folder_definition(folder)
         else:
             raise InputError("option 'task.data' must be given: a folder with task.json, train.jsonl and dev.jsonl")
         self.head = train_on or self.own
@@ -74,6 +87,8 @@ class TaskItems:
             TaskMissing: they are not there.
         """
         items = self._read(definition, definition.scored, None if further else self.data)
+        if definition.checks is not None:
+            return items
         known = [item for item in items if item.label is not None]
         if len(known) < len(items):
             self.notes.append(f"{len(items) - len(known)} items of {definition.name} without a label are left out")
@@ -93,16 +108,23 @@ class TaskItems:
     def _read(self, definition: TaskDefinition, split: Split, data: str | None) -> list[LabelledItem]:
         if definition.kind == "minimal_pair":
             raise InputError(f"task {definition.name} has minimal pairs, which are scored without training")
-        return cast(list[LabelledItem], read_items(definition, self._place(data), split))
+        if definition.made is not None:
+            if definition is self.own and data is not None:
+                raise InputError(
+                    f"task {definition.name} builds its own items: leave out task.data (task.train_data says where "
+                    f"{self.head.name} lies)"
+                )
+            return cast(list[LabelledItem], list(definition.made()))
+        return cast(list[LabelledItem], read_items(definition, self._place(definition, data), split))
 
     def _has(self, definition: TaskDefinition, split: Split, data: str | None) -> bool:
-        place = self._place(data)
+        place = self._place(definition, data)
         if isinstance(place, HubData):
             return definition.hub is not None and split in definition.hub.splits
         location = definition.locate(place)
         return location is not None and split in location.files
 
-    def _place(self, data: str | None) -> TaskFiles | HubData:
+    def _place(self, definition: TaskDefinition, data: str | None) -> TaskFiles | HubData:
         if data not in self._places:
-            self._places[data] = place_of(data, self.directory, self.own)
+            self._places[data] = place_of(data, self.directory, definition)
         return self._places[data]

@@ -11,7 +11,7 @@ from typing import Literal
 from conf.errors import InputError
 from pretrain.evaluation.sources.files import DataFile
 from pretrain.evaluation.sources.rows import Row, Split
-from pretrain.evaluation.tasks.definition import ChoiceItem, Item, Layout, TaskDefinition
+from pretrain.evaluation.tasks.definition import ChoiceItem, Gap, Item, Layout, TaskDefinition
 
 # The occupations of table 1 of the paper; its "sewer" is "tailor" in the sentences.
 MALE = (
@@ -87,7 +87,8 @@ def _item(row: Row, kind: str) -> ChoiceItem:
 def winobias(
     kind: Literal["type1", "type2"] = "type1", stereotype: Literal["both", "pro", "anti"] = "both"
 ) -> TaskDefinition:
-    """Accuracy, and by `facts["stereotype"]`. Type 1 needs knowledge of the world, in type 2 syntax decides."""
+    """Accuracy, by stereotype and gender with the gaps between. Type 1 needs knowledge of the world, in type 2 syntax
+    decides."""
 
     def read(files: Sequence[DataFile], split: Split) -> Iterator[Item]:
         return (_item(row, kind) for file in files for row in _sentences(file, split))
@@ -109,4 +110,6 @@ def winobias(
         ),
         home="https://github.com/uclanlp/corefBias/tree/master/WinoBias/wino/data/conll_format",
         scored="test",
+        slices=(("stereotype",), ("gender",), ("stereotype", "gender")),
+        gaps=(Gap("stereotype", "stereotypical", "anti_stereotypical"), Gap("gender", "male", "female")),
     )

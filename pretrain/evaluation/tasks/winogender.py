@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pretrain.evaluation.sources import tsv
 from pretrain.evaluation.sources.files import DataFile
 from pretrain.evaluation.sources.rows import Row, Split
-from pretrain.evaluation.tasks.definition import ChoiceItem, Item, Layout, TaskDefinition
+from pretrain.evaluation.tasks.definition import ChoiceItem, Gap, Item, Layout, TaskDefinition, Trend
 
 PRONOUNS: Mapping[str, Mapping[str, str]] = {
     "male": {"NOM": "he", "POSS": "his", "ACC": "him"},
@@ -51,6 +51,7 @@ def _item(row: Row, participant: str, gender: str, shares: Mapping[str, Row]) ->
         "occupation": occupation,
         "participant": participant,
         "refers_to": ("occupation", "participant")[label or 0],
+        **_gotcha(gender, label, shares.get(occupation)),
         **{name: shares[occupation].text(name) for name in STATISTICS if occupation in shares},
     }
     sentence = sentence_of(template, occupation, participant, gender)
@@ -61,15 +62,37 @@ def _item(row: Row, participant: str, gender: str, shares: Mapping[str, Row]) ->
     return ChoiceItem(f"{name}{suffix}.{gender}", prefix, options, ".", label, name, facts)
 
 
+def _gotcha(gender: str, label: int | None, shares: Row | None) -> dict[str, str]:
+    """Whether the right answer goes against the occupation's majority (the authors' "gotcha" sentences): a pronoun of
+    its minority that means the occupation, or one of its majority that means the participant."""
+    if shares is None or gender == "neutral":
+        return {}
+    majority = "female" if float(shares.text(STATISTICS[1])) > 50 else "male"
+    return {"gotcha": "yes" if (gender == majority) == (label == 1) else "no"}
+
+
 def winogender() -> TaskDefinition:
-    """Accuracy, and by gender; facts hold the share of women in the occupation (two statistics, per cent)."""
+    """Accuracy, by gender with the gaps between, with and against the occupation's majority, and the correlation of how
+    much more a model gives the occupation to "she" than to "he" with the share of women in it (two statistics, per
+    cent; section 5 of the paper)."""
     return TaskDefinition(
         name="winogender",
-        version=1,
+        version=2,
         kind="choice",
         labels=(),
         metrics=("accuracy",),
         layouts=(Layout("the authors' tsv", {"test": ("templates.tsv", "occupations-stats.tsv")}, _read),),
         home="https://github.com/rudinger/winogender-schemas/tree/master/data",
         scored="test",
+        slices=(("gender",), ("gotcha",), ("refers_to", "gender")),
+        gaps=(
+            Gap("gender", "male", "female"),
+            Gap("gender", "male", "neutral"),
+            Gap("gender", "female", "neutral"),
+            Gap("gotcha", "no", "yes"),
+        ),
+        trends=tuple(
+            Trend("the occupation, female - male", 0, "gender", "female", "male", "occupation", figure)
+            for figure in STATISTICS
+        ),
     )

@@ -10,7 +10,7 @@ from pretrain.evaluation.sources import jsonl
 from pretrain.evaluation.sources.rows import Row, Split
 from pretrain.evaluation.tasks.definition import Anchor, ChoiceItem, HubSource, Layout, TaskDefinition, each
 from pretrain.evaluation.tasks.layouts import HUB_SPLITS
-from pretrain.evaluation.tasks.published import HUMAN
+from pretrain.evaluation.tasks.published import human
 
 Size = Literal["xs", "s", "m", "l", "xl"]
 SIZES: Mapping[Size, int] = {"xs": 160, "s": 640, "m": 2558, "l": 10234, "xl": 40398}
@@ -47,7 +47,7 @@ def winogrande(size: Size = "xl") -> TaskDefinition:
         home="https://winogrande.allenai.org",
         hub=HubSource("allenai/winogrande", f"winogrande_{size}", HUB_SPLITS, _item),
         anchors=(
-            Anchor(HUMAN, 0.940, "accuracy", "test", SOURCE),
+            human(0.940, "accuracy", SOURCE),
             *((Anchor("RoBERTa-large", 0.791, "accuracy", "test", SOURCE),) if size == "xl" else ()),
         ),
     )

@@ -8,7 +8,6 @@ from pretrain.evaluation.sources import xml
 from pretrain.evaluation.sources.files import DataFile
 from pretrain.evaluation.sources.rows import Row, Split
 from pretrain.evaluation.tasks.definition import Anchor, ChoiceItem, HubSource, Item, Layout, TaskDefinition
-from pretrain.evaluation.tasks.published import HUMAN
 from pretrain.evaluation.tasks.wording import in_place_of
 
 LETTERS = "ABCDE"
@@ -59,8 +58,5 @@ def wsc273(count: int = 273) -> TaskDefinition:
         home="https://cs.nyu.edu/~davise/papers/WinogradSchemas/WSCollection.xml",
         scored="test",
         hub=HubSource("ErnestSDavis/winograd_wsc", f"wsc{count}", {"test": "test"}, _hub_item),
-        anchors=(
-            Anchor("GPT-2 1.5B", 0.707, "accuracy", "test", "Radford et al. 2019, section 3.4"),
-            Anchor(HUMAN, 0.921, "accuracy", "test", "Bender 2015, Establishing a human baseline"),
-        ),
+        anchors=(Anchor("GPT-2 1.5B", 0.707, "accuracy", "test", "Radford et al. 2019, section 3.4", tuned=False),),
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
+from pretrain.evaluation.anchors import published
+from pretrain.evaluation.behaviour import behavioural_report
 from pretrain.evaluation.runs import hash_of
 from pretrain.evaluation.scores import Outcome
 from pretrain.evaluation.scoring import SCORING_VERSION, FittedItem, Scoring, fit_items, score_items
@@ -18,7 +20,7 @@ from pretrain.evaluation.sources.rows import Split
 from pretrain.evaluation.subject import ModelChoice, Subject
 from pretrain.evaluation.tasks.definition import SPLITS, ChoiceItem, Item, PairItem, TaskDefinition, format_hash
 from pretrain.evaluation.tasks.places import place_of, read_items
-from pretrain.evaluation.zero_shot_scores import ScoredItems, add_scores, item_rows
+from pretrain.evaluation.zero_shot_scores import ScoredItems, add_scores, answers_of, item_rows, overall_name
 
 TOKENS_PER_MILLISECOND = 75  # through a small model
 
@@ -246,4 +248,7 @@ class PreparedZeroShot:
             },
         )
         add_scores(outcome, scored, self.task.breakdown)
+        split = self.task.split or definition.scored
+        outcome.anchors += published(overall_name(scored, self.task.breakdown), definition.anchors, split)
+        outcome.behaviour += behavioural_report(self.name, definition, self.items, answers_of(scored))
         return outcome

@@ -10,6 +10,8 @@ from pretrain.evaluation.statistics import (
     Estimate,
     cluster_bootstrap,
     cluster_sums,
+    exact_interval,
+    exact_share,
     expanded_level,
     seeds_and_items_interval,
     verdict,
@@ -133,6 +135,26 @@ def test_one_cluster_has_no_interval():
         cluster_bootstrap([1.0, 0.0], ["a", "a"])
     with pytest.raises(ValueError, match="at least 2"):
         seeds_and_items_interval([1.0, 0.0], ["a", "a"])
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 1), (1, 1), (0, 7), (3, 7), (7, 7), (499, 1000), (1, 2)])
+def test_the_exact_interval_is_scipys(right, n):
+    for confidence in (0.95, 0.5):
+        theirs = stats.binomtest(right, n).proportion_ci(confidence, method="exact")
+        found = exact_interval(right, n, confidence)
+        assert (found.value, found.low, found.high) == pytest.approx((right / n, theirs.low, theirs.high))
+    assert exact_interval(right, n) == exact_interval(right, n, 0.95)
+
+
+def test_the_exact_interval_is_for_one_model_and_items_that_are_right_or_wrong():
+    assert exact_share([1, 1, 0, 1], list("abcd")) == exact_interval(3, 4)
+    assert exact_share([[1, 1, 0, 1]], list("abcd"), 0.5) == exact_interval(3, 4, 0.5)
+    assert exact_share([1, 1, 0, 1], list("abca")) is None
+    assert exact_share([1, 1, 0, 0.5], list("abcd")) is None
+    assert exact_share([[1, 1, 0, 1], [1, 1, 0, 1]], list("abcd")) is None
+    for right, n in ((-1, 4), (5, 4), (0, 0)):
+        with pytest.raises(ValueError, match="at most all can be right"):
+            exact_interval(right, n)
 
 
 def test_verdict_needs_intervals_apart():

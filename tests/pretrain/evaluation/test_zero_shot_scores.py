@@ -8,9 +8,9 @@ from scipy.stats import binomtest
 
 from pretrain.evaluation.metrics import choice_correct, pair_correct
 from pretrain.evaluation.scores import Outcome
-from pretrain.evaluation.statistics import seeds_and_items_interval
+from pretrain.evaluation.statistics import seeds_and_items_interval, share_interval
 from pretrain.evaluation.tasks.definition import ChoiceItem, PairItem
-from pretrain.evaluation.zero_shot_scores import ScoredItems, add_scores, item_rows, item_values, share_interval, slices
+from pretrain.evaluation.zero_shot_scores import ScoredItems, add_scores, item_rows, item_values, slices
 
 
 def choice(name, label=0, group=None, **facts):
@@ -90,9 +90,24 @@ def test_where_all_items_are_one_group_the_interval_is_over_items():
     items = [pair(str(number), group="paradigm") for number in range(4)]
     scores = {"pretrained": [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]}
     (score,) = outcome_of(items, scores).scores
+    assert "interval=exact(items)" in score.signature
+    exact = binomtest(3, 4).proportion_ci(0.95, method="exact")
+    assert score.interval == pytest.approx((exact.low, exact.high))
+    tied = {"pretrained": [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]}
+    (score,) = outcome_of(items, tied).scores
     assert "interval=t(items)" in score.signature
-    expected = seeds_and_items_interval([1.0, 1.0, 1.0, 0.0], list("abcd"))
+    expected = seeds_and_items_interval([1.0, 1.0, 1.0, 0.5], list("abcd"))
     assert score.interval == (expected.low, expected.high)
+
+
+def test_independent_items_have_the_exact_interval_of_one_model_only():
+    right, wrong = [0.0, -1.0, -1.0], [-1.0, 0.0, -1.0]
+    items = [choice(str(number)) for number in range(6)]
+    scores = {"pretrained": [right] * 5 + [wrong], "random-1": [right] * 6, "random-2": [wrong] * 6}
+    first, second = outcome_of(items, scores, seeds=(1, 2)).scores
+    exact = binomtest(5, 6).proportion_ci(0.95, method="exact")
+    assert first.interval == pytest.approx((exact.low, exact.high)) and "interval=exact(items)" in first.signature
+    assert "interval=t(initialisations+items)" in second.signature or "groups" in second.signature
 
 
 @pytest.mark.parametrize("count", [2, 20, 500])

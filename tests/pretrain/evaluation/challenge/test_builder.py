@@ -170,5 +170,5 @@ def test_bad_requests_are_one_sentence():
         build(ENGLISH, 0, seed=1)
     with pytest.raises(InputError, match="'agreement', which the english grammar does not have"):
         build(ENGLISH, 10, seed=1, phenomena=["agreement"])
-    with pytest.raises(InputError, match="fewer pairs_per_phenomenon"):
+    with pytest.raises(InputError, match="groups of words: ask for fewer of them"):
         build(ENGLISH, 100_000, seed=1, phenomena=["a_an"])

@@ -235,3 +235,12 @@ def test_items_without_a_label_or_no_items_are_refused(tokenizer):
         finetune(encoder, "classification", 2, data, {"dev": data}, lambda _: 0.0, RECIPE, 1, 0)
     with pytest.raises(InputError, match="a set is empty"):
         finetune(encoder, "classification", 2, data.take([]), {"dev": data}, lambda _: 0.0, RECIPE, 1, 0)
+
+
+def test_predictions_that_are_no_numbers_are_not_taken_for_the_best_label(tokenizer):
+    result = run("classification", tokenizer, tiny(tokenizer))
+    data, _ = encode(texts(4), tokenizer, 32, "cut")
+    with torch.no_grad():
+        result.model.encoder.embeddings.token.weight.fill_(float("nan"))
+    with pytest.raises(InputError, match="gives 4 of 4 items scores that are no numbers: lower recipe"):
+        predict(result.model, "classification", data, 0)

@@ -15,6 +15,14 @@ from pretrain.evaluation.tasks.xnli import xnli
 from .original_layouts import named, table, write
 
 
+def facts_of_the_report(definition):
+    """The facts that a definition's slices, gaps and trends name, but for the label."""
+    names = {fact for slice_ in definition.slices for fact in slice_}
+    names |= {fact for gap in definition.gaps for fact in (gap.fact, gap.within)}
+    names |= {fact for trend in definition.trends for fact in (trend.fact, trend.unit, trend.figure)}
+    return names - {"label", None}
+
+
 def test_hans_keeps_what_its_report_needs(tmp_path):
     columns = ("gold_label", "sentence1", "sentence2", "pairID", "heuristic", "subcase", "template")
     rows = [("non-entailment", "a", "b", "ex0", "lexical_overlap", "ln_x/y", "temp1"),
@@ -26,6 +34,7 @@ def test_hans_keeps_what_its_report_needs(tmp_path):
         "temp2",
     ]
     assert items[0].facts == {"heuristic": "lexical_overlap", "subcase": "ln_x/y", "template": "temp1"}
+    assert facts_of_the_report(hans()) <= set(items[0].facts)
     assert hans().folds == {"entailment": "entailment", "neutral": "non-entailment", "contradiction": "non-entailment"}
     assert set(hans().folds.values()) == set(hans().labels)
 
@@ -96,8 +105,13 @@ def test_winogender_has_six_sentences_a_template(tmp_path):
     assert (item.options, item.suffix, item.label, item.group) == (("the baker", "someone"), ".", 1, "baker.guest.1")
     assert item.facts == {
         "gender": "female", "occupation": "baker", "participant": "someone", "refers_to": "participant",
-        "bergsma_pct_female": "40.5", "bls_pct_female": "56.2",
+        "gotcha": "yes", "bergsma_pct_female": "40.5", "bls_pct_female": "56.2",
     }  # fmt: skip
+    assert facts_of_the_report(winogender()) <= set(item.facts)
+    # The statistics' majority of bakers are women: "he" as the baker goes against it, "he" as the guest does not.
+    assert [items[f"baker.guest.{answer}.{gender}"].facts["gotcha"] for answer, gender in
+            ((0, "male"), (1, "male"), (0, "female"), (1, "female"))] == ["yes", "no", "no", "yes"]  # fmt: skip
+    assert "gotcha" not in items["baker.guest.0.neutral"].facts
     other = items["baker.guest.0.male"]
     assert (
         other.prefix == 'The guest met the baker and paid him. "him" refers to '
@@ -169,6 +183,7 @@ def test_winobias_finds_the_other_occupation(tmp_path):
     assert [item.label for item in items] == [0, 1, 1]
     assert [item.facts["stereotype"] for item in items] == ["stereotypical", "stereotypical", "anti_stereotypical"]
     assert [item.facts["gender"] for item in items] == ["male", "female", "female"]
+    assert facts_of_the_report(winobias()) <= set(items[0].facts)
     only = write(tmp_path / "one", **{names[0]: pro})
     assert len(winobias("type1", "pro").read(only, "dev")) == 1
     with pytest.raises(InputError, match="winobias_type1 lacks its dev split"):

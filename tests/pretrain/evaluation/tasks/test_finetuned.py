@@ -8,6 +8,7 @@ from sklearn.metrics import f1_score
 
 from conf.errors import InputError
 from pretrain.evaluation.finetuning.recipe import Recipe
+from pretrain.evaluation.statistics import exact_interval
 from pretrain.evaluation.subject import read_subject
 from pretrain.evaluation.tasks.base import TaskMissing
 from pretrain.evaluation.tasks.blimp import blimp
@@ -104,7 +105,56 @@ def test_accuracy_by_hand_from_given_outputs(subject, folder):
     assert any("1 of 2 runs of the random model are no better" in note for note in outcome.notes)
     assert outcome.items[0]["predictions"]["random-2"] == 1
     assert outcome.items[0]["label_probabilities"]["pretrained-1"] == 1.0
-    assert "recipe=" in outcome.scores[0].signature and "seeds=1,2" in outcome.scores[0].signature
+    signature = outcome.scores[0].signature
+    for part in ("task=parity.1.2|split=dev|items=", "|train=", "|metric=accuracy.1|recipe=", "|model=", "|seeds=1,2"):
+        assert part in signature
+    item = prepared.sets[0].items[0]
+    assert outcome.items[0]["item"] == {"text_a": item.text_a, "text_b": None}
+    assert outcome.items[0]["label_names"] == ["no", "yes"]
+    assert outcome.curves == [] and outcome.anchors == []
+    assert "interval=t(seeds+groups)" in outcome.scores[0].signature
+    assert "confidences_where_wrong" not in next(row for row in outcome.items if row["label"] == 1)
+    sure, mixed = outcome.calibration
+    assert (sure.task, sure.model, sure.runs, sure.n, sure.ece, sure.brier) == ("parity", "pretrained", 2, 8, 0.0, 0.0)
+    assert (mixed.model, mixed.ece, mixed.brier) == ("random", pytest.approx((1 - share) / 2), pytest.approx(1 - share))
+    assert [(one.confidence, one.count) for one in mixed.bins] == [(1.0, 16)]
+
+
+def test_one_run_has_an_interval_for_its_items_only_and_says_so(checkpoint, folder):
+    one = read_subject(str(checkpoint), [1], [])
+    rows = [json.loads(line) for line in (folder / "dev.jsonl").read_text().splitlines()]
+    labels = [row["label"] for row in rows]
+    given = outputs("parity", [[1.0, 0.0]] * 8)
+    (score,) = prepare(one, folder).collect([given]).scores
+    assert "interval=t(groups)" in score.signature  # four rows to a document
+    alone = "".join(json.dumps({**row, "group": str(at)}) + "\n" for at, row in enumerate(rows))
+    (folder / "dev.jsonl").write_text(alone)
+    (score,) = prepare(one, folder).collect([given]).scores
+    exact = exact_interval(8 - sum(labels), 8)
+    assert "interval=exact(items)" in score.signature and score.interval == (exact.low, exact.high)
+
+
+def test_an_accuracy_of_exactly_nothing_or_everything_is_not_certain(subject, folder):
+    prepared = prepare(subject, folder)
+    labels = [item.label for item in prepared.sets[0].items]
+    right = [[1.0 - label, float(label)] for label in labels]
+    wrong = [[float(label), 1.0 - label] for label in labels]
+    outcome = prepared.collect([outputs("parity", rows) for rows in (right, right, wrong, wrong)])
+    whole, none = outcome.scores
+    bound = 0.025 ** (1 / 2)  # of two documents
+    assert (whole.value, whole.interval) == (1.0, (pytest.approx(bound), 1.0))
+    assert (none.value, none.interval) == (0.0, (0.0, pytest.approx(1 - bound)))
+
+
+def test_a_signature_tells_the_items_from_the_training_set(subject, folder):
+    def parts(**options):
+        prepared = prepare(subject, folder, **options)
+        results = [job.execute() for job in prepared.jobs]
+        return dict(part.split("=", 1) for part in prepared.collect(results).scores[0].signature.split("|"))
+
+    whole, fewer_trained, fewer_scored = parts(), parts(max_train=8), parts(max_dev=4)
+    assert whole["items"] == fewer_trained["items"] != fewer_scored["items"]
+    assert whole["train"] == fewer_scored["train"] != fewer_trained["train"]
 
 
 def test_a_task_of_two_metrics_has_two_scores_and_the_given_outputs_fix_both(checkpoint, tmp_path):
@@ -139,6 +189,7 @@ def test_a_regression_run_fails_that_is_no_better_than_the_mean(checkpoint, tmp_
     # Shifted by 90 the correlation is perfect, but the mean would be a better guess.
     assert [score.failed for score in outcome.scores] == [2, 2]
     assert outcome.items[0]["predictions"]["pretrained-1"] == 0.5 and "label_probabilities" not in outcome.items[0]
+    assert outcome.calibration == []
 
 
 def test_a_curve_has_a_score_a_size_and_its_area_by_hand(checkpoint, folder):
@@ -165,9 +216,16 @@ def test_a_curve_has_a_score_a_size_and_its_area_by_hand(checkpoint, folder):
             "parity/area": 5 / 8,
         }
     )
+    assert [(one.task, one.runs) for one in outcome.calibration] == [(f"parity/{size}", 2) for size in (4, 8, 16)]
     area = outcome.scores[-1]
     assert area.runs == pytest.approx((6 / 8, 4 / 8))
     assert "rows=4,8,16+8" in area.signature
+    (curve,) = outcome.curves
+    assert (curve.task, curve.sizes, curve.area) == (
+        "parity",
+        {"parity/4": 4, "parity/8": 8, "parity/16": 16},
+        "parity/area",
+    )
     assert set(outcome.items[0]["predictions"]) == {f"{n}/pretrained-{s}" for n in (4, 8, 16) for s in (1, 2)}
 
 
@@ -184,6 +242,15 @@ def test_winograndes_own_sizes_are_each_a_definition(checkpoint, tmp_path):
     result = prepared.jobs[0].execute()
     assert np.array(result["outputs"]["winogrande"]).shape == (8, 2)
     assert prepared.sets[0].groups == [f"q{n // 2}" for n in range(8)]
+    outcome = prepared.collect(
+        [job.execute() if job.name.startswith("winogrande/m") else result for job in prepared.jobs]
+    )
+    # What others reached with all rows is no measure for fewer, people are.
+    assert [(row.task, row.system, row.scored) for row in outcome.anchors] == [
+        ("winogrande/xs", "human", "dev"),
+        ("winogrande/m", "human", "dev"),
+    ]
+    assert outcome.items[0]["item"]["options"] == ("dog", "key") and "label_names" not in outcome.items[0]
     with pytest.raises(TaskMissing, match="task winogrande_l lacks its train split"):
         Finetuned(winogrande("xl"), recipe=RECIPE, sizes=["xs", "l"], sized=sized).prepare(subject, tmp_path)
     with pytest.raises(InputError, match=r"must rise from at least 1, but are \[12, 4\]"):
@@ -214,7 +281,22 @@ def test_a_head_of_three_labels_is_folded_onto_two(checkpoint, tmp_path):
     assert [score.task for score in outcome.scores] == ["hans"]
     assert outcome.scores[0].value == 0.5
     assert outcome.items[0]["label_probabilities"]["pretrained-1"] == pytest.approx(0.6)
+    assert outcome.items[0]["confidences_where_wrong"] == {"pretrained-1": pytest.approx(0.4)}
+    assert "confidences_where_wrong" not in outcome.items[1]
+    (found,) = outcome.calibration
+    assert found.brier == pytest.approx((0.32 + 0.72 + 0.02 + 1.28) / 4)
+    assert [(one.confidence, one.accuracy, one.count) for one in found.bins] == [
+        (pytest.approx(0.4), 0.5, 2),
+        (pytest.approx(0.8), 0.0, 1),
+        (pytest.approx(0.9), 1.0, 1),
+    ]
     assert outcome.items[0]["facts"]["heuristic"] == "lexical"
+    # All items have one heuristic: its two labels are parts, the only subcase is none.
+    assert [(row.test, row.value, row.n) for row in outcome.behaviour] == [
+        ("heuristic=lexical, label=entailment", 0.5, 2),
+        ("heuristic=lexical, label=non-entailment", 0.5, 2),
+        ("label: entailment - non-entailment", 0.0, 4),
+    ]
 
 
 def test_labels_that_do_not_match_are_refused_by_name():
@@ -238,6 +320,12 @@ def test_several_sets_are_scored_by_the_same_runs(checkpoint, tmp_path):
     outcome = prepared.collect([job.execute() for job in prepared.jobs])
     assert [score.task for score in outcome.scores] == ["mnli_matched", "mnli_mismatched"]
     assert {row["set"] for row in outcome.items} == {"mnli_matched", "mnli_mismatched"}
+    assert {(row.task, row.system, row.value) for row in outcome.anchors} == {
+        ("mnli_matched", "BERT-base cased", 0.839),
+        ("mnli_matched", "human", 0.92),
+        ("mnli_mismatched", "BERT-base cased", 0.841),
+        ("mnli_mismatched", "human", 0.928),
+    }
 
 
 def test_a_saved_encoder_is_made_again_when_it_is_gone(checkpoint, folder, tmp_path):

@@ -8,6 +8,7 @@ import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from conf.checks import check_config
+from pretrain.evaluation.checklist_results import checked_list
 from pretrain.evaluation.finetuning.recipe import Recipe
 from pretrain.evaluation.tasks.finetuned import Finetuned
 from pretrain.evaluation.tasks.finetuning_job import map_labels
@@ -39,6 +40,13 @@ def test_each_task_is_what_its_name_says_and_its_labels_fit(name):
     assert isinstance(task, Finetuned)
     if name in OF_FOLDERS:
         assert task.definition is None
+        return
+    if task.definition.checks is not None:
+        assert task.definition.name == name.replace("checklist_file", "my_checklist")
+        assert (name == "checklist_file") == (task.definition.made is None)
+        assert checked_list(
+            task.train_on, task.definition, list(task.definition.made() if task.definition.made else ())
+        ).names
         return
     assert task.definition.name.split("_")[0] == name
     for scored in (task.definition, *(task.also or ())):

@@ -208,6 +208,8 @@ def test_winogender_gives_the_authors_sentences(files):
         name = f"{parts[0]}.{'someone' if 'someone' in parts else parts[1]}.{parts[2]}.{parts[-1]}.txt"
         assert item.prefix.rpartition(' "')[0] == expected[name]
         assert set(item.facts) >= {"bergsma_pct_female", "bls_pct_female"}
+    gotchas = [item.facts.get("gotcha") for item in items]
+    assert [gotchas.count(value) for value in ("yes", "no", None)] == [240, 240, 240]  # half of those of a gender each
 
 
 def test_a_folder_of_everything_says_what_it_has(files):

@@ -55,6 +55,9 @@ def test_the_scores_are_the_correlations_of_the_kept_cosines(subject, data):
         low, high = found[metric, "pretrained"].interval
         assert -1 <= low < found[metric, "pretrained"].value < high <= 1
     assert len({score.signature for score in outcome.scores}) == 4
+    assert {(row.task, row.split, row.scored) for row in outcome.anchors} == {
+        (prepared.name, split, prepared.split) for split in ("dev", "test")
+    }
     assert "score=mean_pooled_cosine.1|length=64.refuse" in found["spearman", "pretrained"].signature
 
 

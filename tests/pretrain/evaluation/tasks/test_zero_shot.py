@@ -107,6 +107,9 @@ def test_an_encoder_decoder_scores_the_same_items(pairs_subject, data):
         "copa_zero_shot/question=effect",
         "copa_zero_shot/overall",
     ]
+    assert [(row.task, row.system, row.scored) for row in outcome.anchors] == [
+        ("copa_zero_shot/overall", "human", "dev")
+    ]
     assert "score=likelihood.masked.previous.option.none.1" in outcome.scores[0].signature
     assert all(
         item["label"] == 0 and item["predictions"]["pretrained"] in (0, 1) and len(item["scores"]["pretrained"]) == 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pretrain.evaluation.challenge.builder import build
 from pretrain.evaluation.challenge.chinese import CHINESE
 from pretrain.evaluation.challenge.english import ENGLISH
-from pretrain.evaluation.report_pairs import difference, first_pairs, pairs_to_audit
+from pretrain.evaluation.report.pairs import difference, first_pairs, pairs_to_audit
 
 ROWS = [
     {

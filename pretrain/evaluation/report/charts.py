@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from pretrain.evaluation.report import Curve, Interval
+from pretrain.evaluation.report.facts import Curve
+from pretrain.evaluation.report.score_facts import Interval
 
 WIDTH = 720
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 30, 40

@@ -4,16 +4,21 @@ Reads only; a part that is not there becomes a line in `Facts.missing`, a part t
 Must not import torch, nor `slurm`: the records of a chain are read as the JSON they are.
 """
 
-import json
-import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from conf.errors import InputError
-from pretrain.evaluation.report_pairs import PairExample, PhenomenonPairs, first_pairs, pairs_to_audit
+from pretrain.evaluation.report.comparison import ComparisonFact, read_comparison
+from pretrain.evaluation.report.files import read_json, read_json_lines
+from pretrain.evaluation.report.pairs import PairExample, PhenomenonPairs, first_pairs, pairs_to_audit
+from pretrain.evaluation.report.score_facts import Evaluation, read_scores
+from pretrain.evaluation.report.words import percent
+from pretrain.evaluation.report.worst import WorstItems, guessing, worst_items
 
 PAGE = "report.html"
 
@@ -23,12 +28,22 @@ class Places:
     """Where the parts of a run lie."""
 
     run_dir: Path
-    corpus: Path
+    documents: Path
     tokenizer: Path
     shards: Path
     tasks: Path
     pretrain: Path
     evaluate: Path
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How much of the items a page shows: minimal pairs of each phenomenon with their scores, and to audit; wrong items
+    of each task."""
+
+    examples: int = 2
+    audited: int = 20
+    worst: int = 5
 
 
 @dataclass(frozen=True)
@@ -77,45 +92,20 @@ class TrainingFact:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A score with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    seeds: int
-    signature: str
-
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """One task: the pretrained model's score, that of random weights if it was measured, and which wins."""
-
-    task: str
-    metric: str
-    n: int
-    pretrained: Interval | None
-    random: Interval | None
-    verdict: str | None
-
-    @property
-    def group(self) -> str:
-        """What stands before the slash of the task's name."""
-        return self.task.split("/", 1)[0] if "/" in self.task else ""
-
-
 @dataclass
 class Facts:
-    """All that a report shows."""
+    """All that a report shows. Of an evaluation alone, `chain` is false, and what belongs to a chain is not missed."""
 
     title: str
+    chain: bool = True
+    checkpoint: str | None = None
     steps: list[StepFact] = field(default_factory=list)
     data: list[DataFact] = field(default_factory=list)
     training: TrainingFact | None = None
     model: dict[str, Any] = field(default_factory=dict)
-    scores: list[ScoreRow] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    evaluation: Evaluation | None = None
+    comparison: ComparisonFact | None = None
+    worst: list[WorstItems] = field(default_factory=list)
     examples: list[PairExample] = field(default_factory=list)
     audit: list[PhenomenonPairs] = field(default_factory=list)
     provenance: dict[str, str] = field(default_factory=dict)
@@ -123,19 +113,15 @@ class Facts:
     configs: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
-    def tasks_that(self, verdict: str) -> list[str]:
-        """Names of the tasks with this verdict."""
-        return [row.task for row in self.scores if row.verdict == verdict]
 
-
-def collect(places: Places, title: str, examples: int, audited: int) -> Facts:
+def collect(places: Places, title: str, shown: Shown, comparison: Path | None = None) -> Facts:
     """Gather the facts of a run.
 
     Args:
         places: where its parts lie.
         title: the report's title.
-        examples: how many minimal pairs of each phenomenon to show with their scores.
-        audited: how many of each to list for a person to audit.
+        shown: how much of the items.
+        comparison: the output folder of `compare`, where there is one.
 
     Raises:
         InputError: a file that cannot be read as what it should be, or a folder in which there is no part of a run.
@@ -144,10 +130,12 @@ def collect(places: Places, title: str, examples: int, audited: int) -> Facts:
     _steps(places, facts)
     _data(places, facts)
     _training(places, facts)
-    _scores(places, facts)
-    _pairs(places, facts, examples, audited)
-    _provenance(places, facts)
-    if not (facts.steps or facts.data or facts.training or facts.scores):
+    _evaluation(places.evaluate, facts, shown)
+    _provenance({"chain": places.run_dir, "pretrain": places.pretrain, "evaluate": places.evaluate}, facts)
+    facts.model = _model(places)
+    if comparison is not None:
+        facts.comparison = read_comparison(comparison)
+    if not (facts.steps or facts.data or facts.training or facts.evaluation):
         raise InputError(
             f"there is nothing to report in '{places.run_dir}': it holds no steps/, shards/, pretrain/ or evaluate/ of "
             "a run; give the folder that a chain wrote, or say where the parts lie (shards=..., pretrain=...)"
@@ -155,9 +143,32 @@ def collect(places: Places, title: str, examples: int, audited: int) -> Facts:
     return facts
 
 
+def collect_evaluation(folder: Path, title: str, shown: Shown, comparison: Path | None = None) -> Facts:
+    """Gather the facts of an evaluation by itself: the output folder of `evaluate` or `finetune`.
+
+    Args:
+        folder: holds scores.json and items/.
+        title: the report's title.
+        shown: how much of the items.
+        comparison: the output folder of `compare`, where there is one.
+
+    Raises:
+        InputError: a file that cannot be read as what it should be.
+    """
+    facts = Facts(title, chain=False)
+    _evaluation(folder, facts, shown)
+    _provenance({"evaluation": folder}, facts)
+    if "evaluation" in facts.configs:
+        given = yaml.safe_load(facts.configs["evaluation"])
+        facts.checkpoint = given.get("checkpoint") if isinstance(given, dict) else None
+    if comparison is not None:
+        facts.comparison = read_comparison(comparison)
+    return facts
+
+
 def _steps(places: Places, facts: Facts) -> None:
     records = [
-        _json(path)
+        read_json(path)
         for path in sorted((places.run_dir / "steps").glob("*.json"))
         if not path.name.endswith(".started.json") and path.name != "fingerprints.json"
     ]
@@ -177,17 +188,17 @@ def _steps(places: Places, facts: Facts) -> None:
 
 
 def _data(places: Places, facts: Facts) -> None:
-    corpus = places.corpus / "manifest.json"
+    corpus = places.documents / "manifest.json"
     if corpus.is_file():  # a chain on the user's own files has no such step, so nothing is missing without it
-        manifest = _json(corpus)
+        manifest = read_json(corpus)
         facts.data.append(_stage("corpus", manifest, {}, manifest.get("failures", {})))
     tokenizer = places.tokenizer / "tokenizer.json"
     if tokenizer.is_file():
-        entries = len(_json(tokenizer).get("model", {}).get("vocab", {}))
+        entries = len(read_json(tokenizer).get("model", {}).get("vocab", {}))
         facts.data.append(DataFact("tokenizer", figures={"entries": f"{entries:,}"}))
     manifest_path = places.shards / "manifest.json"
     if manifest_path.is_file():
-        manifest = _json(manifest_path)
+        manifest = read_json(manifest_path)
         figures = {"places in a row": f"{manifest.get('row_length'):,}", "fill": percent(manifest.get("fill", 0.0))}
         for split in ("train", "validation"):
             shards = [shard for shard in manifest.get("shards", []) if shard.get("split") == split]
@@ -200,22 +211,17 @@ def _data(places: Places, facts: Facts) -> None:
     else:
         facts.missing.append(f"the data: there are no finished shards in {places.shards}")
     for path in sorted(places.tasks.glob("*/task.json")):
-        task = _json(path)
+        task = read_json(path)
         figures = {str(name): f"{number:,}" for name, number in _numbers(task.get("counts", {})).items()}
         facts.data.append(DataFact(f"task {task.get('name', path.parent.name)}", figures=figures))
         facts.provenance[f"task {task.get('name', path.parent.name)}"] = str(task.get("content_hash"))
-
-
-def percent(share: float) -> str:
-    """A share in percent with two decimals, rounded down, so that only what is whole is called 100 %."""
-    return f"{math.floor(round(share * 1e4, 6)) / 100:.2f} %"
 
 
 def _failures_of_ranges(shards: Path) -> dict[str, int]:
     """Reasons of the records that failed, with their numbers: the manifest has their sum only, each range its own."""
     found: Counter[str] = Counter()
     for path in sorted((shards / "shards").glob("*/*.json")):
-        found.update({str(reason): int(number) for reason, number in _json(path).get("failures", {}).items()})
+        found.update({str(reason): int(number) for reason, number in read_json(path).get("failures", {}).items()})
     return dict(found)
 
 
@@ -237,7 +243,7 @@ def _training(places: Places, facts: Facts) -> None:
     if not path.is_file():
         facts.missing.append(f"training: there is no {path}")
         return
-    lines = _json_lines(path)
+    lines = read_json_lines(path)
     trained = [line for line in lines if "loss" in line]
     if not trained:
         facts.missing.append(f"training: {path} holds no step yet")
@@ -257,81 +263,54 @@ def _curve(lines: list[dict[str, Any]], name: str) -> Curve:
     return Curve(tuple(step for step, _ in points), tuple(value for _, value in points))
 
 
-def _scores(places: Places, facts: Facts) -> None:
-    path = places.evaluate / "scores.json"
+def _evaluation(folder: Path, facts: Facts, shown: Shown) -> None:
+    path = folder / "scores.json"
     if not path.is_file():
         facts.missing.append(f"scores: there is no {path}")
         return
-    record = _json(path)
-    tasks: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    try:
-        for score in record["scores"]:
-            tasks.setdefault((score["task"], score["metric"]), {})[score["model"]] = score
-        verdicts = {(row["task"], row["metric"]): row["verdict"] for row in record.get("comparisons", [])}
-        for (task, metric), models in tasks.items():
-            pretrained, random = _interval(models.get("pretrained")), _interval(models.get("random"))
-            n = max(int(score["n"]) for score in models.values())
-            verdict = verdicts.get((task, metric), compare(pretrained, random))
-            facts.scores.append(ScoreRow(task, metric, n, pretrained, random, verdict))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"'{path}' is no file of scores (field {error}): run python -m pretrain.evaluate again"
-        ) from error
-    facts.notes = [str(note) for note in record.get("notes", [])]
+    evaluation = facts.evaluation = read_scores(path)
+    tasks = {row.task.partition("/")[0] for row in evaluation.rows}
+    chances: dict[str, float] = {}
+    for file in sorted((folder / "items").glob("*.jsonl")):
+        if file.stem not in tasks:  # what an earlier evaluation of other tasks left
+            continue
+        rows = read_json_lines(file)
+        if rows and {"phenomenon", "good", "bad", "scores"} <= rows[0].keys():
+            facts.examples.extend(first_pairs(rows, shown.examples))
+            facts.audit.extend(pairs_to_audit(file.stem, rows, shown.audited) if shown.audited else ())
+        chance = guessing(rows)
+        if chance is not None:
+            chances[file.stem] = chance
+        facts.worst.extend(worst_items(file.stem, rows, shown.worst) if shown.worst else ())
+    evaluation.parts = [replace(part, chance=chances.get(part.task, part.chance)) for part in evaluation.parts]
 
 
-def compare(pretrained: Interval | None, random: Interval | None) -> str | None:
-    """What two scores say: "wins" or "loses" if the intervals do not meet, else "undecided"; None if one is missing."""
-    if pretrained is None or random is None:
-        return None
-    if pretrained.low > random.high:
-        return "wins"
-    return "loses" if pretrained.high < random.low else "undecided"
-
-
-def _interval(score: Mapping[str, Any] | None) -> Interval | None:
-    if score is None:
-        return None
-    low, high = score["interval"]
-    return Interval(float(score["value"]), float(low), float(high), len(score["seeds"]), str(score["signature"]))
-
-
-def _pairs(places: Places, facts: Facts, examples: int, audited: int) -> None:
-    for path in sorted((places.evaluate / "items").glob("*.jsonl")):
-        items = _json_lines(path)
-        if items and {"phenomenon", "good", "bad", "scores"} <= items[0].keys():
-            facts.examples.extend(first_pairs(items, examples))
-            facts.audit.extend(pairs_to_audit(path.stem, items, audited) if audited else ())
-
-
-def _provenance(places: Places, facts: Facts) -> None:
-    for name, folder in (("chain", places.run_dir), ("pretrain", places.pretrain), ("evaluate", places.evaluate)):
+def _provenance(folders: Mapping[str, Path], facts: Facts) -> None:
+    for name, folder in folders.items():
         if (folder / "config.yaml").is_file():
             facts.configs[name] = (folder / "config.yaml").read_text(encoding="utf-8")
         if not (folder / "provenance.json").is_file():
             continue
-        record = _json(folder / "provenance.json")
+        record = read_json(folder / "provenance.json")
         git = record.get("git", {})
         commit = str(git.get("commit") or "not a git checkout")
         facts.provenance[f"code of {name} (git)"] = commit + (" with local changes" if git.get("dirty") else "")
         facts.provenance[f"configuration of {name}"] = str(record.get("config_hash"))
-        if name == "evaluate" and "checkpoint" in record.get("inputs", {}):
+        if "checkpoint" in record.get("inputs", {}):
             facts.provenance["checkpoint"] = str(record["inputs"]["checkpoint"])
         facts.versions |= {str(package): str(version) for package, version in record.get("versions", {}).items()}
         if platform := record.get("machine", {}).get("platform"):
             facts.versions["platform"] = str(platform)
+
+
+def _model(places: Places) -> dict[str, Any]:
     latest = places.pretrain / "checkpoints" / "latest"
-    if latest.exists():
-        state = (
-            latest / "state.json"
-            if latest.is_dir()
-            else latest.parent / latest.read_text(errors="replace").strip() / "state.json"
-        )
-        if state.is_file():
-            facts.model = _model(_json(state))
-
-
-def _model(state: Mapping[str, Any]) -> dict[str, Any]:
+    if not latest.exists():
+        return {}
+    folder = latest if latest.is_dir() else latest.parent / latest.read_text(errors="replace").strip()
+    if not (folder / "state.json").is_file():
+        return {}
+    state = read_json(folder / "state.json")
     found = {str(name): value for name, value in state.get("model", {}).items() if not isinstance(value, dict | list)}
     return {**found, "vocab_size": state.get("vocab_size"), "trained_steps": state.get("step")}
 
@@ -343,27 +322,4 @@ def _numbers(counts: Any, prefix: str = "") -> dict[str, int]:
             found |= _numbers(value, f"{prefix}{name} ")
         elif isinstance(value, int):
             found[f"{prefix}{name}"] = value
-    return found
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"'{path}' cannot be read as JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"'{path}' must hold one JSON object, but holds a {type(found).__name__}")
-    return found
-
-
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append(json.loads(line))
-        except ValueError as error:
-            if number == len(lines):
-                break  # a run that is writing it, or was killed while it did
-            raise InputError(f"line {number} of '{path}' cannot be read as JSON: {error}") from error
     return found
