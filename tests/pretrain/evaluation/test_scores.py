@@ -103,10 +103,10 @@ def test_the_table_shows_median_and_spread_of_the_seeds_and_the_gap_that_can_be_
     runs = {"pretrained": Runs((0.7, 0.81, 0.89)), "random": Runs((0.8,))}
     models = {"pretrained": (estimate, (1, 2, 3), "s"), "random": (estimate, (1,), "s")}
     outcome.add("a", "accuracy", 1000, models, runs)
-    outcome.add("b", "matthews", 1000, models, {})
+    outcome.add("b", "matthews", 1000, models, {"pretrained": Runs((0.7, 0.9))})
     print_scores([outcome], "the test's model", Console(width=140))
     text = capsys.readouterr().out
-    assert text.count("median") == 1 and "median 0.810, sd 0.095" in text
+    assert text.count("median") == 2 and "median 0.810, sd 0.095" in text and "median 0.800, sd 0.141" in text
     assert text.count(f"{planned_difference(1000, 0.8):.3f}") == 1
     assert "power 0.8" in text and "test at 5%" in text
     print_scores([Outcome(outcome.scores[2:])], "the test's model", Console(width=140))
