@@ -1,5 +1,6 @@
 """Suites: what is missing is said once each, every configured task is in suite=all, means name scores that exist."""
 
+import functools
 from pathlib import Path
 
 import hydra
@@ -26,6 +27,7 @@ CONF = Path(__file__).resolve().parents[3] / "conf"
 NOT_IN_ALL = {"finetuned", "zero_shot", "custom", "checklist_file", "minimal_pairs_file", "minimal_pairs_zh"}
 
 
+@functools.cache
 def suite(name) -> Suite:
     GlobalHydra.instance().clear()
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
