@@ -5,6 +5,9 @@ runs its own classes (the same weights, SDPA attention, fused AdamW) with random
 batches of like lengths (`group_by_length`), which is its best setting. Rates are training items times epochs per
 second of the whole run, tokenization and evaluation included, the loading of the model not.
 
+With two seeds and more the dev metrics are tested for equivalence (TOST, Welch) with the margins of `MARGINS`, which
+were stated before any run.
+
 Keys: `transformers_ratio_TASK` for rte, stsb and winogrande, ours over the peer's with dynamic padding alone;
 `transformers_by_length_ratio_TASK`, over the peer's with like lengths together. With `--keep DIR` each run's seconds
 and dev metric are kept, so that a sweep over `--seeds` that was stopped goes on; `--scores FILE` writes all metrics,
@@ -28,6 +31,7 @@ from benchmarks.harness import Measurement, alternate, arguments, report
 from benchmarks.timing import CLOCKS
 from conf.files import atomic_write_text
 from pipeline.tokenizer import special_ids
+from pretrain.evaluation.equivalence import LEVEL, tost_welch
 from pretrain.evaluation.finetuning.encoding import encode
 from pretrain.evaluation.finetuning.recipe import Recipe
 from pretrain.evaluation.finetuning.training import finetune
@@ -47,6 +51,8 @@ TASKS: dict[str, tuple[TaskDefinition, Recipe, int, int]] = {
     "stsb": (stsb(), BERT, 256, 64),
     "winogrande": (winogrande("s"), WINOGRANDE, 96, 32),
 }
+# The largest difference in the first metric that counts as none, chosen before any run was made.
+MARGINS = {"rte": 0.03, "stsb": 0.01, "winogrande": 0.03}
 OURS, RANDOM, BY_LENGTH = "palimpsest", "transformers Trainer, random order", "transformers Trainer, like lengths"
 
 
@@ -153,6 +159,21 @@ def _measure(contest: Contest, seeds: list[int], labels: list[str]) -> tuple[lis
     return rows, metrics
 
 
+def equivalence_sentence(name: str, metrics: dict[str, list[float]]) -> str:
+    """What the test of equivalence of ours and the better peer says, in words.
+
+    Args:
+        name: the task.
+        metrics: by contestant, one a seed; at least 2 each.
+    """
+    found = tost_welch(metrics[BY_LENGTH], metrics[OURS], MARGINS[name])
+    verdict = "equivalent" if found.p < LEVEL else "not shown to be equivalent"
+    return (
+        f"{name}: ours less the Trainer {found.difference:+.4f}, 90 % interval [{found.low:+.4f}, {found.high:+.4f}], "
+        f"margin {found.margin}, {len(metrics[OURS])} seeds each: {verdict} (TOST, p = {found.p:.3f})"
+    )
+
+
 def main() -> None:
     """Run the benchmark from the command line."""
 
@@ -188,6 +209,7 @@ def _contests(options: argparse.Namespace, checkpoint: Path) -> None:
     measurements: list[Measurement] = []
     ratios: dict[str, float] = {}
     scores: dict[str, dict[str, list[float]]] = {}
+    equivalences: list[str] = []
     labels = [OURS, BY_LENGTH] if options.without_random else [OURS, RANDOM, BY_LENGTH]
     for name in options.tasks:
         definition, recipe, quick_train, quick_dev = TASKS[name]
@@ -211,6 +233,8 @@ def _contests(options: argparse.Namespace, checkpoint: Path) -> None:
             options.keep,
         )
         found, scores[name] = _measure(contest, options.seeds, labels)
+        if len(options.seeds) > 1:
+            equivalences.append(equivalence_sentence(name, scores[name]))
         measurements += found
         best = {label: row.best for label, row in zip(labels, found, strict=True)}
         if RANDOM in best:
@@ -224,6 +248,8 @@ def _contests(options: argparse.Namespace, checkpoint: Path) -> None:
         ratios,
         options.json,
     )
+    for sentence in equivalences:
+        print(sentence)
     if options.scores is not None:
         atomic_write_text(options.scores, json.dumps(scores, indent=1) + "\n")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.finetune import _some
+from benchmarks.finetune import BY_LENGTH, MARGINS, OURS, _some, equivalence_sentence
 from pipeline.tokenizer import save_tokenizer, train_wordpiece
 from pretrain.models.config import EncoderConfig
 from pretrain.models.huggingface import export_folder
@@ -99,3 +99,14 @@ def test_a_part_is_drawn_evenly_and_keeps_its_order() -> None:
     part = _some(items, 10)
     assert part == sorted(part) and len(set(part)) == 10 and max(part) > 50
     assert _some(items, None) == _some(items, 100) == items
+
+
+def test_equivalence_needs_an_interval_within_the_margin() -> None:
+    """Scores of a hundredth's spread: 5 seeds around one mean are equivalent, a mean a margin away is not."""
+    spread = [-0.01, -0.005, 0.0, 0.005, 0.01]
+    ours = [0.60 + by for by in spread]
+    assert ": equivalent (TOST" in equivalence_sentence("rte", {OURS: ours, BY_LENGTH: ours})
+    apart = {OURS: ours, BY_LENGTH: [value + MARGINS["rte"] for value in ours]}
+    sentence = equivalence_sentence("rte", apart)
+    assert "not shown to be equivalent (TOST, p = 0.500)" in sentence and "-0.0300" in sentence
+    assert MARGINS == {"rte": 0.03, "stsb": 0.01, "winogrande": 0.03}

@@ -32,7 +32,8 @@ def options() -> list[str]:
     return words
 
 
-@pytest.mark.full  # half an hour of a core: six chains of 25 steps
+@pytest.mark.full  # an hour of a core: six chains of 25 steps
+@pytest.mark.timeout(7200)
 def test_the_full_demo_ends_with_a_table_of_seeds_for_each_language(tmp_path):
     venv = Path(sys.prefix)
     done = subprocess.run(
