@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -113,6 +113,26 @@ def prepare_output_directory(path: str | Path) -> Path:
         raise InputError(
             f"the output directory '{directory}' cannot be written to ({reason}): choose another or change its rights"
         ) from error
+    return directory
+
+
+def prepare_own_directory(path: str | Path, written: Collection[str], what: str) -> Path:
+    """As `prepare_output_directory`, for a command that overwrites: nothing but its own files may be there.
+
+    Args:
+        path: the folder, by the option `output`.
+        written: names of the files that the command writes; hidden ones do not count.
+        what: the thing that an earlier run of the command left there, for the sentence.
+
+    Raises:
+        InputError: something else is in it.
+    """
+    directory = prepare_output_directory(path)
+    others = [one.name for one in directory.iterdir() if one.name not in written and not one.name.startswith(".")]
+    if others:
+        raise InputError(
+            f"output '{directory}' must be empty or {what}, but holds '{min(others)}'; choose another folder"
+        )
     return directory
 
 

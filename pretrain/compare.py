@@ -35,7 +35,7 @@ class CompareOptions:
 @command("compare", schema=CompareOptions, directory="output")
 def main(config: DictConfig) -> None:
     """Compare `config.second` with `config.first`; see `conf/compare.yaml`."""
-    from conf.files import directory_lock, fingerprint_file
+    from conf.files import directory_lock, fingerprint_file, prepare_own_directory
     from conf.provenance import write_provenance
     from pretrain.evaluation.comparison import SEED, compare_evaluations
     from pretrain.evaluation.comparison_table import print_comparison, write_comparison
@@ -54,27 +54,13 @@ def main(config: DictConfig) -> None:
     if not found.rows:
         reasons = "; ".join(found.notes)
         raise InputError(f"'{first.path}' and '{second.path}' have no score of the same items: {reasons}")
-    output = _output(config.output)
+    output = prepare_own_directory(config.output, _WRITTEN, "an earlier comparison")
     with directory_lock(output):
         inputs = {name: fingerprint_file(path / SCORES) for name, path in paths.items()}
         write_provenance(output, config, inputs, {"resampling": SEED})
         write_comparison(output / "comparison.json", found)
     print_comparison(found)
     print(f"{output / 'comparison.json'}: written")
-
-
-def _output(path: str) -> Path:
-    """The output's folder. Raises InputError if there is anything in it that a comparison does not write."""
-    from conf.files import prepare_output_directory
-
-    directory = prepare_output_directory(path)
-    others = [one.name for one in directory.iterdir() if one.name not in _WRITTEN and not one.name.startswith(".")]
-    if others:
-        raise InputError(
-            f"output '{directory}' must be empty or an earlier comparison, but holds '{min(others)}'; choose another "
-            "folder"
-        )
-    return directory
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class CompareOptions:
 @command("compare_translations", schema=CompareOptions, directory="output")
 def main(config: DictConfig) -> None:
     """Compare the arms of `config`; see `conf/compare_translations.yaml`."""
-    from conf.files import atomic_write_text, sha256_file
+    from conf.files import atomic_write_text, prepare_own_directory, sha256_file
     from conf.provenance import write_provenance
     from pretrain.evaluation.translation_arms import LOOKUP, compare
     from pretrain.evaluation.translation_table import as_text
@@ -60,7 +60,7 @@ def main(config: DictConfig) -> None:
         raise InputError(
             f"an arm cannot have the name '{LOOKUP}' beside bitext, which has its own: choose another name"
         )
-    output = _output(config.output)
+    output = prepare_own_directory(config.output, _WRITTEN, "an earlier comparison")
     found = compare(items, texts, config.language, bitext, config.resamples)
     table = as_text(found)
     inputs = {"reference": f"sha256:{sha256_file(Path(config.reference))}"}
@@ -232,20 +232,6 @@ def _check_items(items: Sequence[Any], reference: str) -> None:
                 f"an interval needs at least two sentences (of two clusters, where cluster_key is given), but the part "
                 f"'{group}' of '{reference}' has one: leave group_key away, or give more"
             )
-
-
-def _output(path: str) -> Path:
-    """The output's folder. Raises InputError if there is anything in it that a comparison does not write."""
-    from conf.files import prepare_output_directory
-
-    directory = prepare_output_directory(path)
-    others = [one.name for one in directory.iterdir() if one.name not in _WRITTEN and not one.name.startswith(".")]
-    if others:
-        raise InputError(
-            f"output '{directory}' must be empty or an earlier comparison, but holds '{min(others)}'; choose another "
-            "folder"
-        )
-    return directory
 
 
 def _in_order(run: Mapping[str, Translation], items: Sequence[Any], folder: str) -> list[str]:

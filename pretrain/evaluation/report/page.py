@@ -11,6 +11,7 @@ from typing import TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from conf.command_line import shell_line
+from pretrain.evaluation.calibration import Calibration
 from pretrain.evaluation.report.charts import Line, interval_bars, line_chart
 from pretrain.evaluation.report.facts import Facts, TrainingFact
 from pretrain.evaluation.report.score_charts import (
@@ -21,7 +22,7 @@ from pretrain.evaluation.report.score_charts import (
     reliability,
     run_strip,
 )
-from pretrain.evaluation.report.score_facts import BehaviourFact, CalibrationFact, Evaluation, ScoreRow
+from pretrain.evaluation.report.score_facts import BehaviourFact, Evaluation, ScoreRow
 from pretrain.evaluation.report.words import duration, p_value, path_name, size, task_name
 
 TEMPLATE = "page.html.j2"
@@ -36,7 +37,7 @@ KIND_WORDS = {
 }
 MODELS = ("pretrained", "random")
 NAMED = 12  # tasks that a sentence names
-Row = TypeVar("Row", BehaviourFact, CalibrationFact, ScoreRow)
+Row = TypeVar("Row", BehaviourFact, Calibration, ScoreRow)
 
 
 def render(facts: Facts) -> str:

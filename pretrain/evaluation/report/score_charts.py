@@ -10,8 +10,9 @@ from statistics import median
 
 from markupsafe import Markup, escape
 
+from pretrain.evaluation.calibration import Calibration
 from pretrain.evaluation.report.charts import short, ticks
-from pretrain.evaluation.report.score_facts import AnchorFact, CalibrationFact, Interval, LearningCurve, Parts
+from pretrain.evaluation.report.score_facts import AnchorFact, Interval, LearningCurve, Parts
 
 WIDTH = 720
 NAMES, VALUES, ROW = 318, 52, 19  # of bars: room for names, for values, and of a row
@@ -139,7 +140,7 @@ def run_strip(score: Interval) -> Markup:
     return Markup("".join([*found, "</svg>"]))
 
 
-def reliability(pretrained: CalibrationFact | None, random: CalibrationFact | None) -> Markup:
+def reliability(pretrained: Calibration | None, random: Calibration | None) -> Markup:
     """Accuracy over confidence: on the diagonal confidence is what it says. Below, how many predictions lie where."""
     height = RELIABILITY + HISTOGRAM + AXIS
     inner = RELIABILITY - AXIS

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conf.errors import InputError
+from pretrain.evaluation.calibration import Bin, Calibration
 from pretrain.evaluation.report.files import read_json
 
 FEW_PARTS = 3  # as many parts of a task are rows of the table of scores; of more there is a picture
@@ -123,28 +124,6 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Bin:
-    """Predictions of like confidence: its mean, the share that is right, how many."""
-
-    confidence: float
-    accuracy: float
-    count: int
-
-
-@dataclass(frozen=True)
-class CalibrationFact:
-    """How far confidence is from accuracy: expected calibration error and Brier score over `runs` runs of `n` items."""
-
-    task: str
-    model: str
-    runs: int
-    n: int
-    ece: float
-    brier: float
-    bins: tuple[Bin, ...]
-
-
-@dataclass(frozen=True)
 class BehaviourFact:
     """One behavioural test of one model; of a failure rate low is good, of a gap 0 is none."""
 
@@ -165,7 +144,7 @@ class Evaluation:
     notes: list[str] = field(default_factory=list)
     curves: list[LearningCurve] = field(default_factory=list)
     parts: list[Parts] = field(default_factory=list)
-    calibration: list[CalibrationFact] = field(default_factory=list)
+    calibration: list[Calibration] = field(default_factory=list)
     behaviour: list[BehaviourFact] = field(default_factory=list)
 
     def tasks_that(self, verdict: str) -> list[str]:
@@ -280,8 +259,8 @@ def _parts(found: Evaluation) -> Iterator[Parts]:
         yield Parts(task, fact, tuple(rows), 0.5 if metric == "pair_accuracy" else None)
 
 
-def _calibration(row: Mapping[str, Any]) -> CalibrationFact:
-    return CalibrationFact(
+def _calibration(row: Mapping[str, Any]) -> Calibration:
+    return Calibration(
         task=str(row["task"]),
         model=str(row["model"]),
         runs=int(row["runs"]),
