@@ -113,17 +113,15 @@ class Evaluation:
         """What the items of a score were given.
 
         Raises:
-            Incomparable: the rows of items do not hold it, or give another score.
+            Incomparable: the rows of items do not hold it, are damaged, or give another score.
         """
         rows, part = self._rows(score.task)
         if not rows:
             raise Incomparable(f"the items of '{self.path}' have none for it")
-        if score.metric == PASS_RATE:
-            found = self._checked(rows, part)
-        elif "set" in rows[0].record:
-            found = self._labelled(score, rows, part)
-        else:
-            found = self._zero_shot(score, rows, part)
+        try:
+            found = self._found(score, rows, part)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise Incomparable(f"the items of '{self.path}' are damaged ({error!r}): evaluate anew") from error
         again = float(found.statistic(np.ones((1, len(found.items)))).mean()) if found.items else float("nan")
         if len(found.items) != score.n or not abs(again - score.value) < 1e-6:
             raise Incomparable(
@@ -131,6 +129,11 @@ class Evaluation:
                 f"{score.n}"
             )
         return found
+
+    def _found(self, score: ReadScore, rows: tuple[ItemRow, ...], part: str) -> Answers:
+        if score.metric == PASS_RATE:
+            return self._checked(rows, part)
+        return self._labelled(score, rows, part) if "set" in rows[0].record else self._zero_shot(score, rows, part)
 
     def _mine(self, runs: Iterable[str]) -> list[str]:
         """The runs of this model: `pretrained`, `pretrained-1`, `16/pretrained-1`."""

@@ -193,6 +193,18 @@ class TaskDefinition:
     checks: Checks | None = None
     made: Callable[[], Iterator[Item]] | None = None
 
+    def __post_init__(self) -> None:
+        """Raise InputError for a name that cannot be a file's and part of a signature, or for a label named twice."""
+        if not self.name or self.name.startswith(".") or any(sign in "/\\|" or sign < " " for sign in self.name):
+            raise InputError(
+                f"the name of a task is part of file names and signatures: it must not be empty, begin with a dot or "
+                f"hold a slash, a backslash, '|' or a line break, but is {self.name!r}"
+            )
+        if len(set(self.labels)) < len(self.labels):
+            raise InputError(
+                f"the labels of task {self.name} must have different names, but are {', '.join(self.labels)}"
+            )
+
     def read(self, files: TaskFiles | HubData, split: Split) -> list[Item]:
         """The items of a split, in the order of the files.
 

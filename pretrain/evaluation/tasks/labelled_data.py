@@ -73,7 +73,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
 
 def _read_split(path: Path, kind: str, num_labels: int) -> list[TextItem]:
     examples: list[TextItem] = []
-    with path.open(encoding="utf-8") as handle:
+    with path.open(encoding="utf-8-sig") as handle:  # Windows editors begin a file with a byte order mark
         try:
             for number, line in enumerate(handle, start=1):
                 if line.strip():
@@ -104,4 +104,5 @@ def _read_row(line: str, kind: str, num_labels: int, where: str, index: int) -> 
             f"{where}, field 'label', must be a whole number from 0 to {num_labels - 1} (task.json has {num_labels} "
             f"labels), but is {label!r}"
         )
-    return TextItem(str(index), row["text_a"], row.get("text_b"), label, str(row.get("group", where)))
+    # The place of a file must not be part of an item: two evaluations of one set would not be of the same items.
+    return TextItem(str(index), row["text_a"], row.get("text_b"), label, str(row.get("group", f"row {index}")))

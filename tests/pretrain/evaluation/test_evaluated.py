@@ -140,6 +140,16 @@ def test_items_that_give_another_score_are_not_compared(tmp_path):
         answers(folder, "rte", "bleu")
 
 
+@pytest.mark.parametrize("damage", [{"predictions": {}}, {"predictions": 5}, {"label": "x"}, {"facts": None}])
+def test_an_item_whose_answers_are_damaged_is_told_of(tmp_path, damage):
+    folder = finetuned(tmp_path / "a", LABELS, RUNS)
+    (file,) = (folder / "items").glob("*.jsonl")
+    first, second, *others = file.read_text().splitlines()
+    file.write_text("\n".join([first, json.dumps(json.loads(second) | damage), *others]) + "\n")
+    with pytest.raises(Incomparable, match="are damaged .*: evaluate anew"):
+        answers(folder, "rte")
+
+
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [

@@ -29,7 +29,7 @@ def test_reads_rows_in_order_with_their_groups(folder):
     assert len(read(folder, "train")) == 4
     first, second = read(folder)
     assert first == TextItem("0", "a dog", None, 1, "d1")
-    assert second.id == "1" and second.group.endswith("line 2")  # without a group, a row is its own
+    assert second.id == "1" and second.group == "row 1"  # without a group, a row is its own
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,11 @@ def test_a_file_that_is_not_text(folder):
     [
         ("kind", "triple", "field 'kind', must be single or pair, but is 'triple'"),
         ("labels", ["only"], "field 'labels', must list at least 2"),
+        ("labels", ["no", "no"], "must have different names, but are no, no"),
+        ("name", "../../other", "must not be empty, begin with a dot or hold a slash"),
+        ("name", "a/b", "hold a slash"),
+        ("name", "a|b", r"but is .a\|b."),
+        ("name", "", "must not be empty"),
         ("metric", "f1", "field 'metric', must be accuracy, but is 'f1'"),
     ],
 )
@@ -106,3 +111,17 @@ def test_a_description_that_lacks_a_field_or_is_not_json(folder):
     (folder / "task.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):
         folder_definition(folder)
+
+
+def test_items_do_not_depend_on_where_the_folder_lies(tmp_path):
+    folders = [write_task(tmp_path / name, train=4, dev=2) for name in ("here", "there")]
+    for folder in folders:
+        (folder / "dev.jsonl").write_text('{"text_a": "a dog", "label": 1}\n{"text_a": "a cat", "label": 0}\n')
+    here, there = map(read, folders)
+    assert here == there and len({item.group for item in here}) == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(folder):
+    plain = read(folder)
+    (folder / "dev.jsonl").write_bytes(b"\xef\xbb\xbf" + (folder / "dev.jsonl").read_bytes())
+    assert read(folder) == plain
