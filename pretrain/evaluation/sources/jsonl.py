@@ -2,10 +2,28 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from conf.errors import InputError
 from pretrain.evaluation.sources.files import DataFile
 from pretrain.evaluation.sources.rows import Row, Split
+
+
+def parsed(line: str) -> Any:
+    """The value of a line.
+
+    Raises:
+        ValueError: it is not JSON, or a text in it holds half a character (an emoji cut in two, `\\ud83d` alone), which
+            no tokenizer takes and no file can hold.
+    """
+    value = json.loads(line)
+    if "\\ud" in line.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])
+            raise ValueError(f"a text holds half a character, {half}, whose other half was cut off") from error
+    return value
 
 
 def rows(file: DataFile, split: Split) -> Iterator[Row]:
@@ -20,7 +38,7 @@ def rows(file: DataFile, split: Split) -> Iterator[Row]:
             continue
         where = f"'{file.name}', line {line_number}"
         try:
-            values = json.loads(line)
+            values = parsed(line)
         except ValueError as error:
             raise InputError(f"{where}, is not JSON: {error}") from error
         if not isinstance(values, dict):

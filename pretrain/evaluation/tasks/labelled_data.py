@@ -12,6 +12,7 @@ from typing import Any
 
 from conf.errors import InputError
 from pretrain.evaluation.sources.files import DataFile
+from pretrain.evaluation.sources.jsonl import parsed
 from pretrain.evaluation.sources.rows import Split
 from pretrain.evaluation.tasks.definition import Item, Layout, TaskDefinition, TextItem
 
@@ -87,7 +88,7 @@ def _read_split(path: Path, kind: str, num_labels: int) -> list[TextItem]:
 
 def _read_row(line: str, kind: str, num_labels: int, where: str, index: int) -> TextItem:
     try:
-        row = json.loads(line)
+        row = parsed(line)
     except ValueError as error:
         raise InputError(f"{where} is not JSON: {error}") from error
     if not isinstance(row, dict):

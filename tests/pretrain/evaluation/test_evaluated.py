@@ -146,7 +146,7 @@ def test_an_item_whose_answers_are_damaged_is_told_of(tmp_path, damage):
     (file,) = (folder / "items").glob("*.jsonl")
     first, second, *others = file.read_text().splitlines()
     file.write_text("\n".join([first, json.dumps(json.loads(second) | damage), *others]) + "\n")
-    with pytest.raises(Incomparable, match="are damaged .*: evaluate anew"):
+    with pytest.raises(Incomparable, match=r"are damaged .*: evaluate anew"):
         answers(folder, "rte")
 
 

@@ -125,3 +125,12 @@ def test_a_byte_order_mark_is_no_part_of_the_first_row(folder):
     plain = read(folder)
     (folder / "dev.jsonl").write_bytes(b"\xef\xbb\xbf" + (folder / "dev.jsonl").read_bytes())
     assert read(folder) == plain
+
+
+def test_half_a_character_is_refused_and_a_whole_one_read(folder):
+    whole = '{"text_a": "a \\ud83d\\ude00", "label": 1}\n'
+    (folder / "dev.jsonl").write_text(whole)
+    assert read(folder)[0].text_a == "a \U0001f600"
+    (folder / "dev.jsonl").write_text(whole + '{"text_a": "cut \\uD83D", "label": 1}\n')
+    with pytest.raises(InputError, match=r"dev.jsonl', line 2 is not JSON: a text holds half a character, '\\ud83d'"):
+        read(folder)
