@@ -4,7 +4,7 @@ Must not import Hydra.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ class FinetuningRanks:
         Raises:
             InputError: a job that is no fine-tuning, or whose recipe does not go with DeepSpeed's options.
         """
-        mine = [job for job in jobs if isinstance(job, FinetuningJob)]
+        count = self.group.ranks.world_size
+        mine = [replace(job, ranks=count) for job in jobs if isinstance(job, FinetuningJob)]
         if len(mine) < len(jobs):
             raise InputError("only fine-tuning runs under DeepSpeed: leave deepspeed out for other tasks")
         for job in mine:

@@ -182,11 +182,13 @@ def test_finetune_on_two_ranks_writes_once_and_finds_its_runs_again(checkpoint, 
     (folder,) = (tmp_path / "out" / "encoders").iterdir()
     assert len(list(folder.iterdir())) == 2
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()}
-    # Alone, the runs that two ranks made are there already.
-    alone = [word for word in arguments if not word.startswith(("deepspeed", "ranks"))]
-    code, _, err = run("pretrain.finetune", *alone, "save=true")
-    assert code == 0 and "2 of 2 runs are there already" in err, err
+    code, _, err = run("pretrain.finetune", *arguments, "deepspeed.precision=fp32", "save=true")
+    assert code == 0, err
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    # Dropout on two ranks is another than in one process: those runs are others.
+    alone = [word for word in arguments if not word.startswith(("deepspeed", "ranks"))]
+    code, _, err = run("pretrain.finetune", *alone)
+    assert code == 0 and "runs are there already" not in err, err
 
 
 @pytest.mark.parametrize(

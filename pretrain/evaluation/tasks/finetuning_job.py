@@ -96,7 +96,8 @@ def map_labels(head: TaskDefinition, task: TaskDefinition) -> tuple[int, ...]:
 @dataclass(frozen=True, eq=False)
 class FinetuningJob:
     """One run. `size` items are drawn from `train` by the seed where it is given; the first of `sets` is what the
-    best epoch is chosen by. `save_to` is the folder for the tuned encoder, if it is to be kept."""
+    best epoch is chosen by. `save_to` is the folder for the tuned encoder, if it is to be kept. `ranks` make the run
+    together: dropout differs with their number."""
 
     name: str
     model: ModelChoice
@@ -109,6 +110,7 @@ class FinetuningJob:
     sets: tuple[EvaluatedSet, ...]
     recipe: Recipe
     save_to: str | None = None
+    ranks: int = 1
 
     @property
     def cost(self) -> float:
@@ -129,6 +131,7 @@ class FinetuningJob:
             "sets": {one.name: [one.content, len(one.items), list(one.metrics), list(one.mapped)] for one in self.sets},
             "recipe": asdict(self.recipe),
             "encoder": None if self.save_to is None else Path(self.save_to).is_dir(),
+            **({"ranks": self.ranks} if self.ranks > 1 else {}),
         }
 
     def execute(self, make_updates: MakeUpdates = Alone, keeps: bool = True) -> dict[str, Any]:
