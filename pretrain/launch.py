@@ -8,6 +8,7 @@ stops the others. Must not import torch.
 import contextlib
 import math
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -31,6 +32,7 @@ _EXIT_BAD_INPUT = 2
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _ONE_PRESS_SECONDS = 1.0
+_PORTS, _PORT_TRIES = range(10000, 20000), 100  # a Slurm job's own port is 20000 and more
 
 
 @dataclass
@@ -41,9 +43,17 @@ class _Process:
 
 
 def free_port() -> int:
-    """Return a TCP port that is free on this machine now."""
+    """Return a TCP port that is free on this machine now.
+
+    One below those that the system gives to outgoing connections (32768 and more on Linux): any process could be given
+    such a one between this call and the rendezvous. And a random one, so that two runs that start at once do not meet.
+    """
+    for port in random.SystemRandom().sample(_PORTS, _PORT_TRIES):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("", 0))
         return int(probe.getsockname()[1])
 
 

@@ -40,11 +40,11 @@ class Normalise:
     def __call__(self, text: str) -> str:
         """The normalised text."""
         text = _replace_special(text.replace("\r\n", "\n"))
-        if "\u200c" in text or "\u200d" in text:
-            text = _LOOSE_JOINER.sub("", text)
         if self.form != "none" and not text.isascii():
             # A compatibility form can bring forth white space, as that of U+00B4 does.
             text = _replace_special(unicodedata.normalize(self.form, text))
+        if "\u200c" in text or "\u200d" in text:  # last: what is a word's edge is known only now
+            text = _LOOSE_JOINER.sub("", text)
         if " \n" in text or "\t\n" in text:
             text = "\n".join([line.rstrip(" \t") for line in text.split("\n")])
         if "\n\n\n" in text:

@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -7,7 +8,8 @@ import time
 
 import pytest
 
-from pretrain.launch import EXIT_HANG, EXIT_PREEMPTED, STACK_OF, rank_environment, run_ranks
+from pretrain import launch
+from pretrain.launch import EXIT_HANG, EXIT_PREEMPTED, STACK_OF, free_port, rank_environment, run_ranks
 
 
 def python(code):
@@ -138,3 +140,15 @@ def test_ranks_do_not_outlive_a_launcher_that_is_killed(tmp_path):
     time.sleep(0.5)
     status = subprocess.run(["ps", "-o", "stat=", "-p", (tmp_path / "pid").read_text()], capture_output=True, text=True)
     assert status.stdout.strip() == "" or status.stdout.startswith("Z")
+
+
+def test_a_free_port_is_one_that_the_system_gives_to_no_outgoing_connection(monkeypatch):
+    ports = {free_port() for _ in range(20)}
+    assert len(ports) > 15 and all(10000 <= port < 20000 for port in ports)
+    taken = min(ports)
+    monkeypatch.setattr(launch, "_PORTS", range(taken, taken + 2))
+    monkeypatch.setattr(launch, "_PORT_TRIES", 2)
+    with socket.socket() as listening:
+        listening.bind(("", taken))
+        listening.listen()
+        assert {free_port() for _ in range(5)} == {taken + 1}
