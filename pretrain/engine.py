@@ -90,9 +90,9 @@ class TrainingEngine:
         gradient_clipping: float,
         judge: Callable[[float], str | None] | None = None,
     ) -> None:
-        self.options, self.ranks, self.model = options, ranks, model
         self.device = torch.device("cuda", ranks.local_rank) if torch.cuda.is_available() else torch.device("cpu")
-        options.require_device(self.device.type)
+        options = options.on_device(self.device.type)
+        self.options, self.ranks, self.model = options, ranks, model
         if options.stage > 0 and getattr(optimizer, "needs_whole_parameters", False):
             raise InputError(
                 f"{type(optimizer).__name__} needs whole parameters, but deepspeed.stage={options.stage} hands an "

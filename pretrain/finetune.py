@@ -81,16 +81,19 @@ def _work(config: DictConfig, ranks: Ranks) -> str:
 def _finetune(config: DictConfig, ranks: FinetuningRanks | None) -> None:
     # Imported late: `--cfg job` and a mistyped option need no torch.
     import hydra
+    import torch
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     from pretrain.evaluation.command import run
     from pretrain.evaluation.sweep import best_sentences, write_sweep
     from pretrain.evaluation.tasks.finetuned import Finetuned
+    from pretrain.precision import resolve_precision
 
     task = hydra.utils.instantiate(config.task, _convert_="all")
     if not isinstance(task, Finetuned):
         raise InputError(f"task '{config.task.get('name')}' needs no fine-tuning: score it with `pretrain.evaluate`")
+    resolve_precision(task.recipe.precision, "cuda" if ranks is not None and torch.cuda.is_available() else "cpu")
     task = replace(task, only_with_tasks=False)  # a suite may leave a task out; one that is named by itself is run
     if config.sizes is not None:
         task = replace(task, sizes=list(config.sizes))

@@ -5,11 +5,10 @@ An MFU is a share of this. Must not import torch.distributed or deepspeed.
 
 import re
 import time
-from typing import Literal
 
 import torch
 
-Precision = Literal["fp32", "bf16", "fp16"]
+from pretrain.precision import Precision
 
 # Dense matrix products in bf16 and fp16 with fp32 accumulation, FLOPs a second, without sparsity (datasheets often
 # print twice that, "with sparsity"). The first pattern found in the device's name counts, so variants come first.

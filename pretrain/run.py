@@ -5,6 +5,7 @@ hold any rule of training itself.
 """
 
 import contextlib
+import copy
 import itertools
 import logging
 import os
@@ -39,7 +40,8 @@ from pretrain.engine import TrainingEngine
 from pretrain.loss_sums import LossSums
 from pretrain.models.config import ConvSeq2SeqConfig
 from pretrain.options import TrainerOptions
-from pretrain.peak_flops import Precision, device_peak
+from pretrain.peak_flops import device_peak
+from pretrain.precision import Precision, resolve_precision
 from pretrain.ranks import Ranks
 from pretrain.resuming import flatten
 from pretrain.run_directory import only_writer
@@ -63,6 +65,7 @@ def train(config: DictConfig, ranks: Ranks) -> Ending:
     torch.set_num_threads(options.threads or threads_of_a_rank(os.environ, ranks.local_world_size))
     group = Group(ranks, options.collective_timeout_seconds)
     try:
+        config = _with_precision(config, group)
         facts = {name: value for name, value in flatten(_plain(config)).items() if name not in _OF_ONE_RANK}
         group.agree({**facts, "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID")})
         with contextlib.nullcontext() if config.dry_run else _as_only_writer(group, Path(config.run_dir)):
@@ -73,6 +76,24 @@ def train(config: DictConfig, ranks: Ranks) -> Ending:
 
 def _plain(config: DictConfig) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
+
+
+def _with_precision(config: DictConfig, group: Group) -> DictConfig:
+    """Return the options with deepspeed.precision=auto as what it means here, by which the run is then known.
+
+    A collective call. Raises InputError on every rank where ranks would compute in different precisions.
+    """
+    device_type = "cuda" if torch.cuda.is_available() else "cpu"
+    found = group.gather(resolve_precision(config.deepspeed.precision, device_type))
+    for rank, other in enumerate(found):
+        if other != found[0]:
+            raise InputError(
+                f"deepspeed.precision=auto is {found[0]} on rank 0 and {other} on rank {rank}, whose hardware differs: "
+                "set deepspeed.precision to what both can compute"
+            )
+    config = copy.deepcopy(config)
+    config.deepspeed.precision = found[0]
+    return config
 
 
 def _identity(config: DictConfig) -> dict[str, Any]:
@@ -147,7 +168,7 @@ def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePla
                 logger.info("the run in %s is complete: %d steps, nothing to do", run_dir, trainer.progress.step)
             return "finished"
         _preflight(run_dir, options, data, pieces, group, engine.device)
-        peak, _ = _peak_flops(options, engine.device, pieces.deepspeed.precision)
+        peak, _ = _peak_flops(options, engine.device, pieces.deepspeed.resolved_precision)
         (trainer.peak_flops,) = group.sum([peak])
         file: MetricsFile | None = None
 
@@ -267,7 +288,7 @@ def _dry_run(
     config: DictConfig, options: TrainerOptions, data: Sequence[StageData], pieces: _Pieces, group: Group
 ) -> dry_run.Plan:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    peak, source = _peak_flops(options, device, pieces.deepspeed.precision)
+    peak, source = _peak_flops(options, device, pieces.deepspeed.resolved_precision)
     ends = [0.0, *(stage.plan.end for stage in data)]
     budget = options.budget
     return dry_run.Plan(
@@ -277,7 +298,7 @@ def _dry_run(
         optimizer_states=pieces.optimizer_states,
         world_size=group.ranks.world_size,
         zero_stage=pieces.deepspeed.stage,
-        precision=pieces.deepspeed.precision,
+        precision=pieces.deepspeed.resolved_precision,
         offload_optimizer=pieces.deepspeed.offload_optimizer,
         stages=stage_data.describe(data, budget.total, budget.unit),
         shapes=[opened.shape for opened in pieces.stages],

@@ -27,6 +27,7 @@ from pretrain.decoding.vocabulary import Vocabulary
 from pretrain.distributed import threads_of_a_rank
 from pretrain.models.encoder_decoder import EncoderDecoder
 from pretrain.models.load import LoadedModel, load_model
+from pretrain.precision import Precision, resolve_precision
 from pretrain.ranks import Ranks
 from pretrain.translation.dual_scores import UNSCORED, DualScorer, Side
 from pretrain.translation.inputs import Chunk, Input, Sentence, TextInput
@@ -122,7 +123,7 @@ def _translator(
 
 
 def _side(
-    folder: str, loaded: LoadedModel[Any], names: Sequence[tuple[str, str | None]], precision: str, ranks: Ranks
+    folder: str, loaded: LoadedModel[Any], names: Sequence[tuple[str, str | None]], precision: Precision, ranks: Ranks
 ) -> Side:
     """A model where this rank computes; `names` are the options that name the language it reads and the one it writes,
     and their values."""
@@ -134,7 +135,7 @@ def _side(
     device = torch.device("cpu")
     if torch.cuda.is_available():
         device = torch.device("cuda", ranks.local_rank % torch.cuda.device_count())
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    dtype = torch.bfloat16 if resolve_precision(precision, device.type) == "bf16" else torch.float32
     return Side(model.to(device, dtype), model.config.max_positions, (source, target))
 
 

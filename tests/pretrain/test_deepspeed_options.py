@@ -42,7 +42,7 @@ def test_what_has_an_option_of_its_own_cannot_be_set_twice(options, instead):
         {"initial_loss_scale": 0.5, "loss_scaling": True},
         {"initial_loss_scale": float("inf"), "loss_scaling": True},
         {"initial_loss_scale": 1024.0, "precision": "fp32"},  # no loss is scaled
-        {"loss_scale_window": 10},
+        {"loss_scale_window": 10, "precision": "bf16"},
         {"compile": "yes"},
         {"loss_scaling": False, "precision": "fp16"},
         {"offload_optimizer": True, "stage": 0},

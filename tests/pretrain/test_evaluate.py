@@ -173,16 +173,16 @@ def test_finetune_on_two_ranks_writes_once_and_finds_its_runs_again(checkpoint, 
         "deepspeed=zero1",
         "ranks=2",
     ]
-    code, _, err = run("pretrain.finetune", *arguments)
-    assert code == 2 and "give both the same value (deepspeed.precision=fp32)" in err
-    code, out, err = run("pretrain.finetune", *arguments, "deepspeed.precision=fp32", "save=true")
+    code, _, err = run("pretrain.finetune", *arguments, "deepspeed.precision=bf16")
+    assert code == 2 and "deepspeed.precision is bf16: leave that at auto" in err
+    code, out, err = run("pretrain.finetune", *arguments, "save=true")
     assert code == 0 and out.count("written after") == 1, err
     (score,) = json.loads((tmp_path / "out" / "scores.json").read_text())["scores"]
     assert len(score["runs"]) == 2
     (folder,) = (tmp_path / "out" / "encoders").iterdir()
     assert len(list(folder.iterdir())) == 2
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()}
-    code, _, err = run("pretrain.finetune", *arguments, "deepspeed.precision=fp32", "save=true")
+    code, _, err = run("pretrain.finetune", *arguments, "save=true")
     assert code == 0, err
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     # Dropout on two ranks is another than in one process: those runs are others.

@@ -37,10 +37,10 @@ _LOSS, _OUTPUTS = "loss", "outputs"
 
 def require_fitting(options: DeepSpeedOptions, recipe: Recipe) -> None:
     """Raise InputError, naming the options, where a recipe and DeepSpeed's options exclude each other."""
-    if options.precision != recipe.precision:
+    if options.precision not in ("auto", recipe.precision):
         raise InputError(
-            f"recipe.precision is {recipe.precision}, but deepspeed.precision is {options.precision}: give both the "
-            f"same value (deepspeed.precision={recipe.precision})"
+            f"recipe.precision is {recipe.precision}, but deepspeed.precision is {options.precision}: leave that "
+            f"at auto, or give both the same value"
         )
     if options.compile is True:
         raise InputError(
@@ -95,7 +95,7 @@ class UpdatesOnRanks:
             model,
             loss,
             optimizer,
-            replace(options, compile=False),
+            replace(options, compile=False, precision=recipe.precision),
             group.ranks,
             micro_batch_size=max(1, recipe.batch_size // group.ranks.world_size),
             gradient_clipping=recipe.max_gradient_norm,

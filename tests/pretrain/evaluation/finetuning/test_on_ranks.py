@@ -62,8 +62,11 @@ def test_a_rank_without_an_item_changes_nothing(tokenizer_folder):
 
 
 def test_options_that_exclude_each_other_are_refused_by_name():
-    with pytest.raises(InputError, match=r"recipe.precision is fp32, but deepspeed.precision is bf16: give both"):
-        require_fitting(DeepSpeedOptions(), Recipe())
+    with pytest.raises(
+        InputError, match=r"recipe.precision is fp32, but deepspeed.precision is bf16: leave that at auto"
+    ):
+        require_fitting(DeepSpeedOptions(precision="bf16"), Recipe())
+    require_fitting(DeepSpeedOptions(), Recipe(precision="bf16"))
     plain = DeepSpeedOptions(precision="fp32")
     require_fitting(plain, Recipe())
     with pytest.raises(InputError, match=r"deepspeed.compile=true is not for fine-tuning"):
