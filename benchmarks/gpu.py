@@ -130,7 +130,7 @@ def _correctness(session: Session) -> None:
 def _measure_all(session: Session, all_cases: list[Case]) -> None:
     """The most important first: where time runs out, the rest is left out and named."""
     device = session.device
-    loop: Loop = "zero0" if session.loop == "DeepSpeed" else "plain"
+    loop: Loop = "engine" if session.loop == "DeepSpeed" else "plain"
     chosen = all_cases[:1] if session.quick else all_cases
 
     def ours(case: Case, compiled: bool, *, checkpointing: bool = False, dropout: float = 0.0) -> MakeLoop:

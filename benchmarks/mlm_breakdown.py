@@ -76,7 +76,7 @@ class AllLogits(MaskedLM):
         return {"masked_lm": F.cross_entropy(logits.float(), labels, ignore_index=-100, reduction="sum")}
 
 
-COMMANDS, PLAIN = Settings(loop="zero1"), Settings(loop="plain")
+COMMANDS, PLAIN = Settings(), Settings(loop="plain")
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ VARIANTS = (
     Variant("chunked_loss", "logits of the masked tokens as one tensor", objective=PlainCrossEntropy),
     Variant("kernel", "torch's fused attention with a mask", kernel="sdpa"),
     Variant("dropout", "torch's dropout", own_dropout=False),
-    Variant("precision", "fp32", settings=Settings("fp32", loop="zero1")),
-    Variant("optimizer", "AdamW not fused", settings=Settings(loop="zero1", fused_optimizer=False)),
+    Variant("precision", "fp32", settings=Settings("fp32")),
+    Variant("optimizer", "AdamW not fused", settings=Settings(fused_optimizer=False)),
     Variant("loader_thread", "batches made between the steps", batches="no thread"),
     Variant("loader", "batches made before the clock starts (below 1: what the loader costs)", batches="made before"),
     Variant("engine", "a plain torch loop (below 1: what DeepSpeed costs)", settings=PLAIN),

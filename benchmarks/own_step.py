@@ -24,7 +24,7 @@ from pretrain.ranks import Ranks
 if TYPE_CHECKING:
     from pretrain.engine import TrainingEngine
 
-Loop = Literal["zero0", "zero1", "plain"]
+Loop = Literal["engine", "plain"]
 CLIPPING = 1.0
 RATE = 1e-4
 
@@ -34,7 +34,7 @@ class Settings:
     """What may be switched of the step itself; the model's options are in its configuration."""
 
     precision: Literal["bf16", "fp32"] = "bf16"
-    loop: Loop = "zero0"
+    loop: Loop = "engine"
     compile: bool = False
     activation_checkpointing: bool = False
     fused_optimizer: bool = True
@@ -79,7 +79,7 @@ class Alone:
 class OwnStep:
     """A `TrainingLoop` over `micro_batches`, which do not end; each is one optimiser step.
 
-    On one rank ZeRO has nothing to split: stage 0 is the bare engine, stage 1 what `python -m pretrain` takes.
+    On one rank ZeRO has nothing to split: stage 0 is what `python -m pretrain` takes there.
     `counts`: the encoder's tokens that are not padding, or the decoder's that are targets of the main loss.
     """
 
@@ -110,7 +110,7 @@ class OwnStep:
                 objective.loss,
                 self._optimizer(),
                 DeepSpeedOptions(
-                    stage=1 if settings.loop == "zero1" else 0,
+                    stage=0,
                     precision=settings.precision,
                     compile=settings.compile,
                     activation_checkpointing=settings.activation_checkpointing,

@@ -23,7 +23,7 @@ import conf
 from benchmarks.contest import POOL, WARMUP, ShardContest
 from benchmarks.own_step import Alone, OwnStep, Settings
 from benchmarks.plain_loop import IGNORED, Attention, PlainLoop, bart_config, groups_of, padded
-from benchmarks.timing import timed
+from benchmarks.timing import products_share, timed
 from pipeline.shards import Rows
 from pretrain.data.batching import PairBatch
 from pretrain.data.counter import derive_key, hash_coordinates
@@ -167,6 +167,18 @@ class Seq2SeqContest(ShardContest):
     def ours_here(self, label: str) -> float:
         """The same step, with its loader and engine, in this process, where its CPU time can be told."""
         self.encoder_fills[label] = self.manifest.fill
+        with self._own_loop() as loop:
+            rate = timed(loop, self.steps, self.clock)
+            self.fills[label] = loop.fill
+            return rate
+
+    def products_share(self) -> float:
+        """The share of matrix products in our step's CPU time."""
+        with self._own_loop() as loop:
+            return products_share(loop, self.steps)
+
+    @contextlib.contextmanager
+    def _own_loop(self) -> Generator[OwnStep, None, None]:
         gc.collect()  # the model before this one
         with contextlib.ExitStack() as stack:
             alone = stack.enter_context(contextlib.closing(Alone()))
@@ -175,7 +187,7 @@ class Seq2SeqContest(ShardContest):
                 self.objective,
                 self.facts.vocab_size,
                 stack.enter_context(contextlib.closing(self._batches())),
-                Settings("bf16" if self.precision == "bf16" else "fp32", loop="zero1"),
+                Settings("bf16" if self.precision == "bf16" else "fp32"),
                 torch.device("cpu"),
                 alone,
                 counts="targets",
@@ -183,9 +195,7 @@ class Seq2SeqContest(ShardContest):
             stack.callback(loop.close)
             for _ in range(WARMUP):
                 loop.step()
-            rate = timed(loop, self.steps, self.clock)
-            self.fills[label] = loop.fill
-            return rate
+            yield loop
 
     def _batches(self) -> Generator[MicroBatch[PairBatch], None, None]:
         with contextlib.closing(self._loader().steps(0)) as steps:

@@ -42,6 +42,9 @@ class Timing:
 CLOCKS: Mapping[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
+_PRODUCTS = {"aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_"}
+
+
 def wait(device: torch.device) -> None:
     """Let the device finish what it was given."""
     if device.type == "cuda":
@@ -54,6 +57,15 @@ def timed(loop: TrainingLoop, steps: int, clock: str = "wall") -> float:
     begin = now()
     tokens = sum(loop.step() for _ in range(steps))
     return tokens / (now() - begin)
+
+
+def products_share(loop: TrainingLoop, steps: int) -> float:
+    """Return the share of a loop's CPU time that is in matrix products, by torch's profiler."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(steps):
+            loop.step()
+    times = {event.key: event.self_cpu_time_total for event in profile.key_averages()}
+    return sum(time for name, time in times.items() if name in _PRODUCTS) / sum(times.values())
 
 
 def timed_for(loop: TrainingLoop, device: torch.device, seconds: float) -> float:

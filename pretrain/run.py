@@ -253,7 +253,7 @@ def _build(config: DictConfig, options: TrainerOptions, data: Sequence[StageData
         make(model),
         preflight.optimizer_states(make),
         schedule,
-        hydra.utils.instantiate(config.deepspeed, _convert_="all"),
+        hydra.utils.instantiate(config.deepspeed, _convert_="all").on_ranks(group.ranks.world_size),
         [stage.open(options, config.seed, group.ranks, architecture) for stage in data],
         spikes,
     )

@@ -100,3 +100,16 @@ def test_the_groups_hold_every_option_at_its_default(stage):
     assert group.pop("_target_") == "pretrain.deepspeed_options.DeepSpeedOptions"
     assert DeepSpeedOptions(**group) == DeepSpeedOptions(stage=stage)
     assert set(DeepSpeedOptions.__dataclass_fields__) - set(group) == ({"bucket_size"} if stage == 0 else set())
+
+
+def test_on_one_rank_nothing_is_split_unless_zero_was_asked_for_more_than_that():
+    assert [DeepSpeedOptions(stage=stage).on_ranks(1).stage for stage in (0, 1, 2, 3)] == [0, 0, 0, 0]
+    assert [DeepSpeedOptions(stage=stage).on_ranks(2).stage for stage in (0, 1, 2, 3)] == [0, 1, 2, 3]
+    assert DeepSpeedOptions(stage=2, offload_optimizer=True).on_ranks(1).stage == 2
+    assert DeepSpeedOptions(stage=3, zero={"offload_param": {"device": "cpu"}}).on_ranks(1).stage == 3
+
+
+def test_the_precision_is_known_on_a_device_only():
+    with pytest.raises(ValueError, match="call on_device first"):
+        DeepSpeedOptions().resolved_precision  # noqa: B018
+    assert DeepSpeedOptions(precision="fp32").on_device("cpu").resolved_precision == "fp32"
