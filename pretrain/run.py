@@ -37,6 +37,7 @@ from pretrain.checkpoints import CheckpointFolder, RunState
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, threads_of_a_rank
 from pretrain.engine import TrainingEngine
+from pretrain.freed_memory import keep_freed_memory
 from pretrain.loss_sums import LossSums
 from pretrain.models.config import ConvSeq2SeqConfig
 from pretrain.options import TrainerOptions
@@ -62,6 +63,7 @@ def train(config: DictConfig, ranks: Ranks) -> Ending:
     options: TrainerOptions = hydra.utils.instantiate(config.trainer, _convert_="all")
     plans = stage_data.stage_plans(config, options)
     check_ranks(plans, ranks.world_size)
+    keep_freed_memory()
     torch.set_num_threads(options.threads or threads_of_a_rank(os.environ, ranks.local_world_size))
     group = Group(ranks, options.collective_timeout_seconds)
     try:

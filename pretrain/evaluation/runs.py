@@ -22,6 +22,7 @@ from conf.errors import InputError
 from conf.files import atomic_write_text
 from conf.progress import progress
 from pretrain.distributed import Group
+from pretrain.freed_memory import keep_freed_memory
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +145,7 @@ def _execute(job: Job) -> dict[str, Any]:
 
 
 def _start_worker() -> None:
+    keep_freed_memory()
     torch.set_num_threads(1)
     # The tokenizers library would start a thread per core in every worker.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

@@ -25,6 +25,7 @@ from pipeline.tokenizer import tokenizer_hash
 from pretrain.decoding.search import SearchOptions
 from pretrain.decoding.vocabulary import Vocabulary
 from pretrain.distributed import threads_of_a_rank
+from pretrain.freed_memory import keep_freed_memory
 from pretrain.models.encoder_decoder import EncoderDecoder
 from pretrain.models.load import LoadedModel, load_model
 from pretrain.precision import Precision, resolve_precision
@@ -53,6 +54,7 @@ def translate(config: DictConfig, ranks: Ranks) -> Ending:
     Raises InputError for an input, checkpoint or option that does not fit, and for an output directory that was begun
     with other ones.
     """
+    keep_freed_memory()
     torch.set_num_threads(threads_of_a_rank(os.environ, ranks.local_world_size))
     loaded = load_model(config.checkpoint)
     source = _input(config, loaded)

@@ -12,10 +12,10 @@ class Loop:
     fill = 1.0
 
     def __init__(self, operation) -> None:
-        self._operation = operation
+        self._operation, self._inputs = operation, torch.ones(4, 256, 256)
 
     def step(self) -> int:
-        self._operation(torch.ones(4, 256, 256))
+        self._operation(self._inputs)
         return 1
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ def test_they_are_the_losses_of_transformers_on_the_exported_model(tmp_path):
                 labels=torch.tensor([[*target, 3]]),
             ).loss
         expected.append(-float(loss))
-    assert scores(model) == pytest.approx(expected, abs=1e-5)
+    assert scores(model) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["transformer", "convolutional"])
@@ -138,7 +138,7 @@ def test_each_translation_has_both_scores_or_none_and_is_counted(scorer):
                 ("forward_score", scorer.forward, text, source),
             ):
                 (expected,) = log_probabilities(of, [ids(read)], [ids(written)], scorer.vocabulary, 100)
-                assert output[name] == pytest.approx(expected, abs=2e-6)
+                assert output[name] == pytest.approx(expected, rel=1e-6)  # written with six digits after the point
             expected = dual_score(output["reverse_score"], output["forward_score"])
             assert output["dual_score"] == pytest.approx(expected, rel=1e-5)
 
