@@ -138,6 +138,7 @@ def test_what_a_chain_cannot_read_or_use_is_one_line_before_anything_is_written(
         ("chain.monolingual.target=raw/none*", "step 'text_1': option 'input' names 'raw/none*', which is not there"),
         ("chain.test.reference=raw/none", "step 'compare': option 'reference' names 'raw/none', which is not there"),
         ("chain.exclude=[raw/none]", "step 'bitext': corpus path 'raw/none' matches no file"),
+        ("chain.rounds=2", "chain.rounds is 2, and every round after the first needs chain.monolingual.source, which"),
         ("chain.rounds=1", None),
     ],
 )
