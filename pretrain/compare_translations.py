@@ -38,7 +38,7 @@ class CompareOptions:
 
     @staticmethod
     def check_inputs(config: DictConfig) -> None:
-        """Compare what is read with each other, before any work. Raises InputError for what does not belong together."""
+        """Compare what is read, before any work. Raises InputError for files that do not belong together."""
         from pretrain.translation.references import check_reference
 
         if config.sources is not None:
