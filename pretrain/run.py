@@ -34,6 +34,7 @@ from pretrain.callbacks.throughput import Clock
 from pretrain.callbacks.validation import Validation
 from pretrain.callbacks.wandb import RUN_ID, WandbRun, require_wandb
 from pretrain.checkpoints import CheckpointFolder, RunState
+from pretrain.data.pair_origins import doubts
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, threads_of_a_rank
 from pretrain.engine import TrainingEngine
@@ -123,6 +124,9 @@ def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePla
         preemption = Preemption(run_dir, options.time_limit_minutes, options.save_before_end_seconds)
         stack.callback(preemption.restore)
         data = stage_data.open_data(config, plans, group)
+        if group.ranks.is_main:
+            for sentence in doubts([stage.train for stage in data]):
+                logger.warning("%s", sentence)
         pieces = _build(config, options, data, group)
         if config.dry_run:
             if group.ranks.is_main:
