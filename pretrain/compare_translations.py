@@ -41,8 +41,9 @@ class CompareOptions:
         """Compare what is read, before any work. Raises InputError for files that do not belong together."""
         from pretrain.translation.references import check_reference
 
-        if config.sources is not None:
-            check_reference(config.reference, OmegaConf.to_object(config)["sources"])
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        if plain["sources"] is not None:
+            check_reference(plain["reference"], plain["sources"])
 
 
 @command("compare_translations", schema=CompareOptions, directory="output")

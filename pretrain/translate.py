@@ -45,8 +45,9 @@ class TranslateOptions:
         """Compare what is read, before any work. Raises InputError for files that do not belong together."""
         from pretrain.translation.references import check_reference
 
-        if config.reference is not None:
-            check_reference(config.reference, OmegaConf.to_object(config)["input"])
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        if plain["reference"] is not None:
+            check_reference(plain["reference"], plain["input"])
 
 
 @command("translate", schema=TranslateOptions, directory="output", only_starts=starts_ranks)
