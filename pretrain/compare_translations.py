@@ -24,16 +24,26 @@ class CompareOptions:
     """Options of `conf/compare_translations.yaml`."""
 
     # Options that name what is there before the command begins; a chain looks for it before its first step.
-    reads: ClassVar[tuple[str, ...]] = ("reference", "bitext")
+    reads: ClassVar[tuple[str, ...]] = ("reference", "sources", "bitext")
 
     arms: dict[str, Any] = MISSING
     reference: str = MISSING
+    sources: str | list[str] | None = None
     language: str = MISSING
     group_key: str | None = None
     cluster_key: str | None = None
     bitext: str | None = None
     resamples: int = 1000
     output: str = MISSING
+
+    @staticmethod
+    def check_inputs(config: DictConfig) -> None:
+        """Compare what is read, before any work. Raises InputError for files that do not belong together."""
+        from pretrain.translation.references import check_reference
+
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        if plain["sources"] is not None:
+            check_reference(plain["reference"], plain["sources"])
 
 
 @command("compare_translations", schema=CompareOptions, directory="output")
@@ -47,6 +57,7 @@ def main(config: DictConfig) -> None:
     arms = _arms(OmegaConf.to_container(config.arms, resolve=True))
     if config.resamples < 2:
         raise InputError(f"option 'resamples' must be at least 2, but is {config.resamples}")
+    CompareOptions.check_inputs(config)
     read = {name: [read_translations(Path(folder)) for folder in folders] for name, folders in arms.items()}
     first = next(iter(read.values()))[0]
     items = read_items(Path(config.reference), first, config.group_key, config.cluster_key)

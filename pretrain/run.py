@@ -34,6 +34,7 @@ from pretrain.callbacks.throughput import Clock
 from pretrain.callbacks.validation import Validation
 from pretrain.callbacks.wandb import RUN_ID, WandbRun, require_wandb
 from pretrain.checkpoints import CheckpointFolder, RunState
+from pretrain.data.pair_origins import doubts
 from pretrain.deepspeed_options import DeepSpeedOptions
 from pretrain.distributed import Group, threads_of_a_rank
 from pretrain.engine import TrainingEngine
@@ -125,7 +126,15 @@ def _train(config: DictConfig, options: TrainerOptions, plans: Sequence[StagePla
         preemption = Preemption(run_dir, options.time_limit_minutes, options.save_before_end_seconds)
         stack.callback(preemption.restore)
         data = stage_data.open_data(config, plans, group)
+        if group.ranks.is_main:
+            for sentence in doubts([stage.train for stage in data]):
+                logger.warning("%s", sentence)
         pieces = _build(config, options, data, group)
+        if group.ranks.is_main and _lacks_trained_weights(config, data, pieces):
+            logger.warning(
+                "this objective learns from the model's own translations, but the run starts from random weights, "
+                "whose translations say nothing: set init_from to a run of objective=mass on both languages"
+            )
         if config.dry_run:
             if group.ranks.is_main:
                 dry_run.report(_dry_run(config, options, data, pieces, group))
@@ -219,6 +228,12 @@ class _Pieces:
         """Numbers that are trained, the rows that pad the vocabulary included."""
         # (ZeRO stage 3 leaves a parameter without elements of its own.)
         return sum(getattr(parameter, "ds_numel", parameter.numel()) for parameter in self.model.parameters())
+
+
+def _lacks_trained_weights(config: DictConfig, data: Sequence[StageData], pieces: _Pieces) -> bool:
+    """Whether a new run begins from its seed with an objective that cannot."""
+    needs = getattr(data[0].objective, "needs_trained_weights", False)
+    return bool(needs) and config.init_from is None and pieces.beginning.state is None
 
 
 def _build(config: DictConfig, options: TrainerOptions, data: Sequence[StageData], group: Group) -> _Pieces:

@@ -6,7 +6,7 @@ Starts the ranks where no launcher has. What is finished is kept: the same comma
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from omegaconf import MISSING, DictConfig
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.command import command
 from conf.errors import InputError
@@ -19,7 +19,7 @@ class TranslateOptions:
     """The options at the top level of `conf/translate.yaml`, where each is explained."""
 
     # Options that name what is there before the command begins; a chain looks for it before its first step.
-    reads: ClassVar[tuple[str, ...]] = ("checkpoint", "input", "score_with")
+    reads: ClassVar[tuple[str, ...]] = ("checkpoint", "input", "score_with", "reference")
 
     checkpoint: str = MISSING
     input: str | list[str] = MISSING
@@ -32,12 +32,22 @@ class TranslateOptions:
     source_language: str | None = None
     target_language: str | None = None
     score_with: str | None = None
+    reference: str | None = None
     long_sources: Literal["split", "refuse", "skip"] = "split"
     precision: Literal["fp32", "bf16"] = "fp32"
     batch_tokens: int = 4096
     chunk_bytes: int = 1 << 20
     ranks: int = 1
     decoding: Any = MISSING
+
+    @staticmethod
+    def check_inputs(config: DictConfig) -> None:
+        """Compare what is read, before any work. Raises InputError for files that do not belong together."""
+        from pretrain.translation.references import check_reference
+
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        if plain["reference"] is not None:
+            check_reference(plain["reference"], plain["input"])
 
 
 @command("translate", schema=TranslateOptions, directory="output", only_starts=starts_ranks)
@@ -46,6 +56,7 @@ def main(config: DictConfig) -> None:
     for name in ("ranks", "batch_tokens", "chunk_bytes"):
         if config[name] < 1:
             raise InputError(f"option '{name}' must be at least 1, but is {config[name]}")
+    TranslateOptions.check_inputs(config)
     run_on_ranks(config, "pretrain.translate", "output", _work)
 
 

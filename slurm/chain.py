@@ -109,14 +109,15 @@ def read_chain(config: DictConfig, run_dir: str, user_overrides: Sequence[str]) 
     """The chain that a composed submit configuration describes.
 
     Args:
-        config: the node `chain`: `name`, `steps`, and `rounds` where some of them are repeated.
+        config: the node `chain`: `name`, `steps`, and, where some of them are repeated, `rounds` and
+            `later_rounds_need`, the chain's own options that more than one round needs.
         run_dir: the run directory, as the user wrote it.
         user_overrides: the overrides on the command line of `slurm.submit`; those of a group that a step `passes` are
             handed to that step.
 
     Raises:
         InputError: an unknown key, a step that needs an unknown step, steps that need each other in a circle, two steps
-            with one output, or a group on the command line that no step takes.
+            with one output, or more rounds without an option that they need.
     """
     steps_node = config.get("steps")
     if not isinstance(steps_node, DictConfig) or not steps_node:
@@ -126,6 +127,8 @@ def read_chain(config: DictConfig, run_dir: str, user_overrides: Sequence[str]) 
     rounds = config.get("rounds", 1)
     if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
         raise InputError(f"chain.rounds must be a whole number from 1 on, but is {rounds!r}")
+    if rounds > 1:
+        _require_options_of_later_rounds(config, rounds)
     typed = {str(name): _read_options(str(name), node) for name, node in steps_node.items()}
     kinds = {name: options.round for name, options in typed.items()}
     steps = [
@@ -230,6 +233,16 @@ def _refuse_mistyped_name(name: str, node: Any, steps: DictConfig) -> None:
     close = nearest(name, others)
     if close is not None:
         raise InputError(f"the chain has no step '{name}': did you mean '{close}'?")
+
+
+def _require_options_of_later_rounds(config: DictConfig, rounds: int) -> None:
+    """Refuse rounds after the first without what they read, before a step's own options are looked at."""
+    for option in config.get("later_rounds_need", []):
+        if OmegaConf.select(config, option) is None:
+            raise InputError(
+                f"chain.rounds is {rounds}, and every round after the first needs chain.{option}, which is not given: "
+                f"add chain.{option}=VALUE to the command line, or set chain.rounds=1"
+            )
 
 
 def _read_options(name: str, node: Any) -> StepOptions:

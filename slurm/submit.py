@@ -186,6 +186,7 @@ def _check(decisions: Sequence[Decision], state: ChainState) -> None:
             if schema is not None:
                 check_config(config, schema)
                 _require_paths(config, getattr(schema, "reads", ()), state.chain)
+                _check_inputs(config, schema, state.chain)
             else:
                 for name, node in _targets(config):
                     check_target(node, name)
@@ -208,6 +209,19 @@ def _require_paths(config: DictConfig, options: Sequence[str], chain: Chain) -> 
                     f"option '{option}' names '{path}', which is not there (working directory {Path.cwd()}): give a "
                     "path that is, or one that a step of the chain writes"
                 )
+
+
+def _check_inputs(config: DictConfig, schema: type, chain: Chain) -> None:
+    """Let a command compare the files it reads with each other, where it can: once all are there, on this machine.
+
+    Raises:
+        InputError: files that do not belong together, such as references for another test set.
+    """
+    check = getattr(schema, "check_inputs", None)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    values = [plain[option] for option in getattr(schema, "reads", ())]
+    if check is not None and not names_an_output(chain, values) and "://" not in str(values):
+        check(config)
 
 
 def _targets(config: DictConfig) -> list[tuple[str, DictConfig]]:

@@ -38,6 +38,7 @@ class OnlineBackTranslation(ReadsRows):
     columns: tuple[str, ...] = ()
     needs_partners = False
     reads_whole_weights = True
+    needs_trained_weights = True
 
     def __init__(
         self,

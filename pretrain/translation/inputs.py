@@ -87,11 +87,7 @@ class TextInput:
     """
 
     def __init__(self, paths: Sequence[str], format: Format, text_key: str, id_key: str, chunk_bytes: int) -> None:
-        try:
-            self.files = _apart(find_files(paths, {}, "input"))
-        except InputError as error:
-            words = str(error).replace("corpus path", "input").replace("corpus file", "the input")
-            raise InputError(words) from error
+        self.files = _apart(find_input(paths))
         if total_size(self.files) == 0:
             raise InputError(f"the input is empty: '{self.files[0].path}' has 0 bytes")
         self._format, self._text_key, self._id_key, self._chunk_bytes = format, text_key, id_key, chunk_bytes
@@ -233,6 +229,15 @@ class TextInput:
             return Sentence(name, text, readable=False)
         whole = without_lone_surrogates(found)
         return Sentence(name, whole, readable=whole is found)
+
+
+def find_input(paths: Sequence[str]) -> list[SourceFile]:
+    """The files of local paths or URLs, with wildcards. Raises InputError for one that matches nothing."""
+    try:
+        return find_files(paths, {}, "input")
+    except InputError as error:
+        words = str(error).replace("corpus path", "input").replace("corpus file", "the input")
+        raise InputError(words) from error
 
 
 def _apart(files: Sequence[SourceFile]) -> list[SourceFile]:

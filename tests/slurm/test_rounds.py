@@ -64,6 +64,17 @@ def test_rounds_that_are_no_count_are_refused(rounds):
         chain_of(rounds, **STEPS)
 
 
+def test_an_option_that_only_later_rounds_need_is_asked_for_by_its_name_in_the_chain():
+    def chain_with(rounds, source):
+        config = {"rounds": rounds, "later_rounds_need": ["text.source"], "text": {"source": source}, "steps": STEPS}
+        return read_chain(OmegaConf.create(config), "runs/t", [])
+
+    for lacking in (None, "???"):
+        with pytest.raises(InputError, match=r"chain\.rounds is 2, .* needs chain\.text\.source, which is not given"):
+            chain_with(2, lacking)
+    assert len(chain_with(2, "news.de").steps) > len(chain_with(1, None).steps)
+
+
 def test_mistyped_rounds_and_needs_are_refused():
     with pytest.raises(InputError, match=r"'chain\.steps\.a\.round' must be one of first, later, each"):
         rounds_of("every", 2, "chain.steps.a")

@@ -137,12 +137,22 @@ def test_what_a_chain_cannot_read_or_use_is_one_line_before_anything_is_written(
     [
         ("chain.monolingual.target=raw/none*", "step 'text_1': option 'input' names 'raw/none*', which is not there"),
         ("chain.test.reference=raw/none", "step 'compare': option 'reference' names 'raw/none', which is not there"),
+        (
+            "chain.test.reference=raw/longer.txt",
+            "step 'compare': the references 'raw/longer.txt' must have as many lines as raw/a.txt, 1, but have 3",
+        ),
         ("chain.exclude=[raw/none]", "step 'bitext': corpus path 'raw/none' matches no file"),
+        ("chain.rounds=2", "chain.rounds is 2, and every round after the first needs chain.monolingual.source, which"),
         ("chain.rounds=1", None),
     ],
 )
 def test_text_that_a_late_step_of_a_chain_reads_must_be_there_before_the_first_begins(toy, option, sentence) -> None:
-    names = {"chain.monolingual.target": "raw/a.txt", "chain.test.input": "raw/a.txt", "chain.test.reference": "raw/*"}
+    names = {
+        "chain.monolingual.target": "raw/a.txt",
+        "chain.test.input": "raw/a.txt",
+        "chain.test.reference": "raw/a.txt",
+    }
+    (toy.folder / "raw/longer.txt").write_text("one\ntwo\nthree\n")
     words = ["chain=back_translation", "chain.source_language=de", "chain.target_language=en", "corpus=tsv"]
     words += ["corpus.paths=[raw/a.txt]", *(f"{name}={value}" for name, value in names.items()), "dry_run=true"]
     done = toy.submit(*words, option)
