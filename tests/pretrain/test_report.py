@@ -326,9 +326,13 @@ def test_two_checkpoints_are_shown_from_a_comparison_and_a_folder_without_one_is
     run = write_run(tmp_path)
     row = {"task": "word_order", "metric": "accuracy", "n": 500, "first": 0.7, "second": 0.8, "difference": 0.1}
     row |= {"low": 0.05, "high": 0.15, "test": "McNemar", "p": 0.001, "p_corrected": 0.002, "detectable": 0.05}
-    row |= {"equivalence_p": 0.9, "verdict": "better"}
-    sides = {side: {"name": f"{side} <one>", "path": "p", "model": "m"} for side in ("first", "second")}
-    (tmp_path / "comparison.json").write_text(json.dumps({"format": 1, **sides, "margin": 0.01, "rows": [row]}))
+    row |= {"equivalence_p": 0.9, "equivalence_p_corrected": 0.9, "groups": 500, "runs": [1, 1], "verdict": "better"}
+    sides = {
+        side: {"name": f"{side} <one>", "path": "p", "model": "pretrained", "checkpoint": "c"}
+        for side in ("first", "second")
+    }
+    record = {"format": 1, **sides, "margin": 0.01, "rows": [row], "notes": []}
+    (tmp_path / "comparison.json").write_text(json.dumps(record))
     assert report(f"run_dir={run}", f"comparison={tmp_path}").returncode == 0
     text = Page((run / "report.html").read_text()).text
     assert "first <one> and second <one>" in text and "+0.100 +0.050 to +0.150 0.002 0.050 better" in text
