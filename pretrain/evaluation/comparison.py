@@ -13,7 +13,7 @@ import numpy as np
 
 from pretrain.evaluation.compared import ComparedRow, Side, TwoCompared, Verdict
 from pretrain.evaluation.equivalence import LEVEL, tost, tost_without_spread
-from pretrain.evaluation.evaluated import Answers, Evaluation, Incomparable, ReadScore
+from pretrain.evaluation.evaluated import OVERALL, Answers, Evaluation, Incomparable, ReadScore
 from pretrain.evaluation.multiple_comparisons import holm
 from pretrain.evaluation.paired_tests import (
     Difference,
@@ -56,6 +56,8 @@ class _Notes:
 def compare_evaluations(first: Evaluation, second: Evaluation, margin: float) -> TwoCompared:
     """Compare all scores that both have of the same items; what is left out is said in the notes.
 
+    The scores of whole tasks that have parts (`TASK/overall`) are the first rows; the others stand as in `first`.
+
     Args:
         first: what is compared with.
         second: whose gain it is.
@@ -75,6 +77,7 @@ def compare_evaluations(first: Evaluation, second: Evaluation, margin: float) ->
     for key, other in second.scores.items():
         if key not in first.scores:
             notes.add(f"left out, for '{first.path}' has no such score", other.task)
+    rows.sort(key=lambda row: not row.task.endswith(f"/{OVERALL}"))
     said = notes.sentences()
     if rows and first.model == second.model == "pretrained":
         said.append("both sides are one pretraining each: nothing here speaks of other seeds of pretraining")
