@@ -137,6 +137,12 @@ def write_run(folder: Path) -> Path:
     return run
 
 
+def replace_in(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
 def report(*arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "pretrain.report", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -279,6 +285,14 @@ def test_a_run_that_has_only_begun_is_shown_with_what_is_missing(tmp_path: Path)
         (
             lambda run: (run / "evaluate/scores.json").write_text('{"scores": [{}]}'),
             "is no file of scores (field 'task')",
+        ),
+        (
+            lambda run: replace_in(run / "evaluate/scores.json", ": 0.871,", ": NaN,"),
+            "scores.json': 'value' of minimal_pairs/word_order, pair_accuracy, pretrained in 'scores' must be a finite",
+        ),
+        (
+            lambda run: replace_in(run / "evaluate/scores.json", ": [0.31, 0.55]", ": [0.31, Infinity]"),
+            "'interval.1' of minimal_pairs/word_order, pair_accuracy, random in 'scores' must be a finite number, but",
         ),
         (lambda run: (run / "pretrain/metrics.jsonl").write_text("x\n{}\n"), "line 1 of"),
     ],

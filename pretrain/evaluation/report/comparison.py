@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 from conf.errors import InputError
 from pretrain.evaluation.compared import ComparedRow, Side, TwoCompared, Verdict
-from pretrain.evaluation.report.files import read_json
+from pretrain.evaluation.report.files import read_json, require_finite
 
 FILE = "comparison.json"
-AGAIN = "run python -m pretrain.compare again"
+AGAIN = "python -m pretrain.compare"
 SIDES = ("first", "second")
 TEXTS = ("task", "metric", "test")
 COUNTS = ("n", "groups")
@@ -23,7 +23,7 @@ def read_comparison(folder: Path) -> TwoCompared:
     """What `comparison.json` in a folder says.
 
     Raises:
-        InputError: there is no such file, or it is not what it should be.
+        InputError: there is no such file, it is not what it should be, or a number in it is NaN or infinite.
     """
     path = folder / FILE
     if not path.is_file():
@@ -31,12 +31,13 @@ def read_comparison(folder: Path) -> TwoCompared:
             f"option 'comparison' must be the output folder of python -m pretrain.compare, but there is no '{path}'"
         )
     record = read_json(path)
+    require_finite(path, record, AGAIN)
     try:
         first, second = (Side(**{name: str(text) for name, text in record[side].items()}) for side in SIDES)
         rows = tuple(_row(row) for row in record["rows"])
         return TwoCompared(first, second, float(record["margin"]), rows, tuple(map(str, record["notes"])))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"'{path}' is no comparison (field {error}): {AGAIN}") from error
+        raise InputError(f"'{path}' is no comparison (field {error}): run {AGAIN} again") from error
 
 
 def _row(row: Mapping[str, Any]) -> ComparedRow:

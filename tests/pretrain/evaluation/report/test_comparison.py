@@ -33,6 +33,13 @@ def test_a_damaged_comparison_is_one_sentence(damage, tmp_path):
         read_comparison(tmp_path)
 
 
+def test_a_row_with_a_number_that_is_none_is_named(tmp_path):
+    rows = [COMPARISON["rows"][0], {**COMPARISON["rows"][1], "p": float("nan")}]
+    (tmp_path / "comparison.json").write_text(json.dumps({**COMPARISON, "rows": rows}))
+    with pytest.raises(InputError, match=r"'p' of stsb, spearman, .* must be a finite number, but is nan: run python"):
+        read_comparison(tmp_path)
+
+
 def test_a_folder_without_one_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="option 'comparison' must be the output folder"):
         read_comparison(tmp_path)
