@@ -8,12 +8,12 @@ holds other runs and other items. All p values of the table are corrected togeth
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
+from pretrain.evaluation.compared import ComparedRow, Side, TwoCompared, Verdict
 from pretrain.evaluation.equivalence import LEVEL, tost, tost_without_spread
-from pretrain.evaluation.evaluated import Answers, Evaluation, Incomparable, ReadScore
+from pretrain.evaluation.evaluated import OVERALL, Answers, Evaluation, Incomparable, ReadScore
 from pretrain.evaluation.multiple_comparisons import holm
 from pretrain.evaluation.paired_tests import (
     Difference,
@@ -25,7 +25,6 @@ from pretrain.evaluation.paired_tests import (
 )
 from pretrain.evaluation.power import detectable_difference, least_one_sided
 
-Verdict = Literal["better", "worse", "equivalent", "undecided"]
 CORRELATIONS = ("matthews", "pearson", "spearman")
 SEED = 0
 # Parts of a signature that must be equal, and those that may differ, with what to say of a difference then.
@@ -37,56 +36,6 @@ TOLD = {
     "length": "cut texts at other lengths",
     "cut": "cut other contexts, or could not score other items",
 }
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two: a name that tells it from the other, its folder, whose scores they are, what was evaluated."""
-
-    name: str
-    path: str
-    model: str
-    checkpoint: str
-
-
-@dataclass(frozen=True)
-class ComparedRow:
-    """One task and metric.
-
-    `difference` is second less first, with a 95 % interval `low` to `high`; `test` names what gave `p`; `p_corrected`
-    is Holm's over all rows. `detectable` is the smallest difference that is found here in 4 of 5 repetitions;
-    `equivalence_p` is that of two one-sided tests at the margin, corrected as `equivalence_p_corrected`. `runs` are
-    those of first and second, `groups` the groups of items.
-    """
-
-    task: str
-    metric: str
-    n: int
-    groups: int
-    runs: tuple[int, int]
-    first: float
-    second: float
-    difference: float
-    low: float
-    high: float
-    test: str
-    p: float
-    detectable: float
-    equivalence_p: float
-    p_corrected: float = 1.0
-    equivalence_p_corrected: float = 1.0
-    verdict: Verdict = "undecided"
-
-
-@dataclass(frozen=True)
-class TwoCompared:
-    """The whole comparison."""
-
-    first: Side
-    second: Side
-    margin: float
-    rows: tuple[ComparedRow, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass
@@ -107,6 +56,8 @@ class _Notes:
 def compare_evaluations(first: Evaluation, second: Evaluation, margin: float) -> TwoCompared:
     """Compare all scores that both have of the same items; what is left out is said in the notes.
 
+    The scores of whole tasks that have parts (`TASK/overall`) are the first rows; the others stand as in `first`.
+
     Args:
         first: what is compared with.
         second: whose gain it is.
@@ -126,6 +77,7 @@ def compare_evaluations(first: Evaluation, second: Evaluation, margin: float) ->
     for key, other in second.scores.items():
         if key not in first.scores:
             notes.add(f"left out, for '{first.path}' has no such score", other.task)
+    rows.sort(key=lambda row: not row.task.endswith(f"/{OVERALL}"))
     said = notes.sentences()
     if rows and first.model == second.model == "pretrained":
         said.append("both sides are one pretraining each: nothing here speaks of other seeds of pretraining")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conf.files import atomic_write_text
-from pretrain.evaluation.comparison import ComparedRow, TwoCompared, Verdict
+from pretrain.evaluation.compared import ComparedRow, TwoCompared, Verdict
 from pretrain.evaluation.equivalence import LEVEL
 from pretrain.evaluation.power import POWER
 

@@ -81,23 +81,7 @@ def tost_welch(first: ArrayLike, second: ArrayLike, margin: float) -> Equivalenc
     if total > 0.0:
         weighted = sum(part**2 / (len(values) - 1) for part, values in zip(parts, (one, other), strict=True))
         freedom = float(total**2 / weighted)
-    return _result(float(other.mean() - one.mean()), total**0.5, freedom, margin)
-
-
-def tost_paired(first: ArrayLike, second: ArrayLike, margin: float) -> Equivalence:
-    """Equivalence of runs in pairs (run i of both saw the same items in the same order): one t test of the differences.
-
-    Raises:
-        ValueError: not as many runs of both, fewer than 2, or a margin not above 0.
-    """
-    one, other = _runs(first), _runs(second)
-    if len(one) != len(other):
-        raise ValueError(f"paired runs must be equally many, but there are {len(one)} and {len(other)}")
-    gaps = other - one
-    return _result(float(gaps.mean()), float(gaps.std(ddof=1)) / len(gaps) ** 0.5, len(gaps) - 1.0, margin)
-
-
-def _result(difference: float, error: float, freedom: float, margin: float) -> Equivalence:
+    difference, error = float(other.mean() - one.mean()), total**0.5
     half = float(stdtrit(freedom, 1 - LEVEL)) * error
     p = tost(difference, error, freedom, margin)
     return Equivalence(difference, difference - half, difference + half, p, freedom, margin)

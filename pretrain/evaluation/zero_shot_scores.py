@@ -36,6 +36,14 @@ class ScoredItems:
     fingerprints: Mapping[ModelName, str]
     signature: Mapping[str, str]
 
+    @property
+    def models(self) -> list[tuple[ModelName, slice, tuple[int, ...]]]:
+        """Each kind of model with the rows of its runs among all scores, and their seeds: the checkpoint has none."""
+        models: list[tuple[ModelName, slice, tuple[int, ...]]] = [("pretrained", slice(0, 1), ())]
+        if len(self.scores) > 1:
+            models.append(("random", slice(1, None), self.seeds))
+        return models
+
 
 def item_values(items: Sequence[ChoiceItem | PairItem], scores: Scores) -> NDArray[np.float64]:
     """[items] in [0, 1]: 1 where the right option or the good sentence scores highest, a share for a tie, else 0.
@@ -89,11 +97,9 @@ def answers_of(scored: ScoredItems) -> dict[ModelName, Answers]:
     """What each kind of model made of the items: the checkpoint in one run, random weights in one for each seed."""
     runs = list(scored.scores.values())
     found: dict[ModelName, Answers] = {}
-    kinds: list[tuple[ModelName, list[Scores]]] = [("pretrained", runs[:1]), ("random", runs[1:])]
-    for model, mine in kinds:
-        if mine:
-            right = np.stack([item_values(scored.items, scores) for scores in mine])
-            found[model] = Answers(right, partial(_picked, mine))
+    for model, rows, _ in scored.models:
+        right = np.stack([item_values(scored.items, scores) for scores in runs[rows]])
+        found[model] = Answers(right, partial(_picked, runs[rows]))
     return found
 
 
@@ -119,11 +125,9 @@ def _add(
         groups, unit = [str(number) for number in range(count)], "items"
     pairs = isinstance(scored.items[0], PairItem)
     metric = PAIR_ACCURACY if pairs else ACCURACY
-    models: list[tuple[ModelName, NDArray[np.float64], tuple[int, ...]]] = [("pretrained", values[:1, chosen], ())]
-    if len(values) > 1:
-        models.append(("random", values[1:, chosen], scored.seeds))
     estimates: dict[ModelName, tuple[Estimate, tuple[int, ...], str]] = {}
-    for model, mine, seeds in models:
+    for model, rows, seeds in scored.models:
+        mine = values[rows, chosen]
         with_seeds = "initialisations+" if seeds else ""
         exact = exact_share(mine, groups)
         signed = signature(

@@ -66,12 +66,14 @@ def test_two_checkpoints_row_by_row(evaluations, tmp_path, monkeypatch, capsys):
     provenance = json.loads((output / "provenance.json").read_text())
     assert set(provenance["inputs"]) == {"first", "second"} and provenance["seeds"] == {"resampling": 0}
     rows = {row["task"]: row for row in record["rows"]}
-    assert set(rows) == {
+    assert list(rows) == [
+        "minimal_pairs/overall",
         "minimal_pairs/agreement_auxiliary",
         "minimal_pairs/word_order",
-        "minimal_pairs/overall",
         "word_order",
-    }
+    ]
+    printed = [line.split()[0] for line in text.splitlines() if line.strip().startswith(tuple(rows))]
+    assert printed == list(rows)
     assert rows["minimal_pairs/overall"]["test"] == "randomisation(groups)"
     assert rows["word_order"]["test"] == "t(runs+groups)" and rows["word_order"]["runs"] == [2, 2]
     for side, folder in (("first", first), ("second", second)):

@@ -137,6 +137,12 @@ def write_run(folder: Path) -> Path:
     return run
 
 
+def replace_in(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
 def report(*arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "pretrain.report", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -280,6 +286,14 @@ def test_a_run_that_has_only_begun_is_shown_with_what_is_missing(tmp_path: Path)
             lambda run: (run / "evaluate/scores.json").write_text('{"scores": [{}]}'),
             "is no file of scores (field 'task')",
         ),
+        (
+            lambda run: replace_in(run / "evaluate/scores.json", ": 0.871,", ": NaN,"),
+            "scores.json': 'value' of minimal_pairs/word_order, pair_accuracy, pretrained in 'scores' must be a finite",
+        ),
+        (
+            lambda run: replace_in(run / "evaluate/scores.json", ": [0.31, 0.55]", ": [0.31, Infinity]"),
+            "'interval.1' of minimal_pairs/word_order, pair_accuracy, random in 'scores' must be a finite number, but",
+        ),
         (lambda run: (run / "pretrain/metrics.jsonl").write_text("x\n{}\n"), "line 1 of"),
     ],
 )
@@ -326,9 +340,13 @@ def test_two_checkpoints_are_shown_from_a_comparison_and_a_folder_without_one_is
     run = write_run(tmp_path)
     row = {"task": "word_order", "metric": "accuracy", "n": 500, "first": 0.7, "second": 0.8, "difference": 0.1}
     row |= {"low": 0.05, "high": 0.15, "test": "McNemar", "p": 0.001, "p_corrected": 0.002, "detectable": 0.05}
-    row |= {"equivalence_p": 0.9, "verdict": "better"}
-    sides = {side: {"name": f"{side} <one>", "path": "p", "model": "m"} for side in ("first", "second")}
-    (tmp_path / "comparison.json").write_text(json.dumps({"format": 1, **sides, "margin": 0.01, "rows": [row]}))
+    row |= {"equivalence_p": 0.9, "equivalence_p_corrected": 0.9, "groups": 500, "runs": [1, 1], "verdict": "better"}
+    sides = {
+        side: {"name": f"{side} <one>", "path": "p", "model": "pretrained", "checkpoint": "c"}
+        for side in ("first", "second")
+    }
+    record = {"format": 1, **sides, "margin": 0.01, "rows": [row], "notes": []}
+    (tmp_path / "comparison.json").write_text(json.dumps(record))
     assert report(f"run_dir={run}", f"comparison={tmp_path}").returncode == 0
     text = Page((run / "report.html").read_text()).text
     assert "first <one> and second <one>" in text and "+0.100 +0.050 to +0.150 0.002 0.050 better" in text

@@ -13,7 +13,8 @@ from typing import Any
 import yaml
 
 from conf.errors import InputError
-from pretrain.evaluation.report.comparison import ComparisonFact, read_comparison
+from pretrain.evaluation.compared import TwoCompared
+from pretrain.evaluation.report.comparison import read_comparison
 from pretrain.evaluation.report.files import read_json, read_json_lines
 from pretrain.evaluation.report.pairs import PairExample, PhenomenonPairs, first_pairs, pairs_to_audit
 from pretrain.evaluation.report.score_facts import Evaluation, read_scores
@@ -104,7 +105,7 @@ class Facts:
     training: TrainingFact | None = None
     model: dict[str, Any] = field(default_factory=dict)
     evaluation: Evaluation | None = None
-    comparison: ComparisonFact | None = None
+    comparison: TwoCompared | None = None
     worst: list[WorstItems] = field(default_factory=list)
     examples: list[PairExample] = field(default_factory=list)
     audit: list[PhenomenonPairs] = field(default_factory=list)

@@ -10,7 +10,7 @@ from typing import Any
 
 from conf.errors import InputError
 from pretrain.evaluation.calibration import Bin, Calibration
-from pretrain.evaluation.report.files import read_json
+from pretrain.evaluation.report.files import read_json, require_finite
 
 FEW_PARTS = 3  # as many parts of a task are rows of the table of scores; of more there is a picture
 
@@ -173,9 +173,10 @@ def read_scores(path: Path) -> Evaluation:
     """What `scores.json` says.
 
     Raises:
-        InputError: the file is not what it should be.
+        InputError: the file is not what it should be, or a number in it is NaN or infinite.
     """
     record = read_json(path)
+    require_finite(path, record, "python -m pretrain.evaluate")
     try:
         found = Evaluation(rows=list(_rows(record)), notes=[str(note) for note in record.get("notes", [])])
         found.curves = list(_curves(record, found.rows))

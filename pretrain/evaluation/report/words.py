@@ -38,8 +38,6 @@ def percent(share: float) -> str:
     return f"{math.floor(round(share * 1e4, 6)) / 100:.2f} %"
 
 
-def p_value(p: float | None) -> str:
-    """A p-value in words: `0.031`, `< 0.001`, or `none` where a test could say nothing."""
-    if p is None:
-        return "none"
+def p_value(p: float) -> str:
+    """A p-value in words: `0.031` or `< 0.001`."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"

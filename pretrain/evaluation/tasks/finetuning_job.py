@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from conf.errors import InputError
 from pipeline.tokenizer import special_ids
-from pretrain.evaluation.encoder_folder import save_encoder
+from pretrain.evaluation.encoder_folder import holds_encoder, save_encoder
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.recipe import Recipe
 from pretrain.evaluation.finetuning.training import finetune
@@ -120,7 +120,17 @@ class FinetuningJob:
         return (3.0 * learnt + self.recipe.epochs * sum(len(one.items.ids) for one in self.sets)) / 30.0
 
     def identity(self) -> dict[str, Any]:
-        """All that the predictions depend on, and whether the encoder that is to be kept is there."""
+        """All that the predictions depend on, and whether the encoder that is to be kept is there.
+
+        A folder at its place is not enough: a run of another recipe may have left it and been killed before its result
+        was written.
+        """
+        trained = self._trained()
+        kept = None if self.save_to is None else holds_encoder(Path(self.save_to), trained)
+        return {**trained, "encoder": kept}
+
+    def _trained(self) -> dict[str, Any]:
+        """All that the tuned model and its predictions depend on."""
         return {
             "kind": f"{self.kind}.{FINETUNING_VERSION}",
             "model": self.model.fingerprint,
@@ -130,7 +140,6 @@ class FinetuningJob:
             "sizes": [len(self.train), self.size],
             "sets": {one.name: [one.content, len(one.items), list(one.metrics), list(one.mapped)] for one in self.sets},
             "recipe": asdict(self.recipe),
-            "encoder": None if self.save_to is None else Path(self.save_to).is_dir(),
             **({"ranks": self.ranks} if self.ranks > 1 else {}),
         }
 
@@ -161,7 +170,7 @@ class FinetuningJob:
         if self.save_to is not None and keeps:
             folder = Path(self.save_to)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            save_encoder(result.model, self.model.origin(), folder)
+            save_encoder(result.model, self.model.origin(), folder, self._trained())
         return {
             "outputs": {name: np.round(values, OUTPUT_DIGITS).tolist() for name, values in result.outputs.items()},
             "losses": [epoch.loss for epoch in result.epochs],

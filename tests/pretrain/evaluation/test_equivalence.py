@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pretrain.evaluation.equivalence import tost, tost_paired, tost_welch, tost_without_spread
+from pretrain.evaluation.equivalence import tost, tost_welch, tost_without_spread
 
 FIRST = [0.701, 0.712, 0.690, 0.705, 0.699]
 SECOND = [0.708, 0.704, 0.695, 0.711, 0.700, 0.706]
@@ -24,17 +24,6 @@ def test_welch_is_the_larger_p_of_scipys_two_one_sided_tests(margin):
     assert found.difference == pytest.approx(other.mean() - one.mean())
 
 
-@pytest.mark.parametrize("margin", [0.005, 0.01, 0.02])
-def test_paired_is_scipys_test_of_the_differences(margin):
-    gaps = np.array(SECOND[:5]) - np.array(FIRST)
-    found = tost_paired(FIRST, SECOND[:5], margin)
-    above = stats.ttest_1samp(gaps, -margin, alternative="greater")
-    below = stats.ttest_1samp(gaps, margin, alternative="less")
-    assert found.p == pytest.approx(max(above.pvalue, below.pvalue)) and found.freedom == 4
-    bounds = stats.ttest_1samp(gaps, 0.0).confidence_interval(0.90)
-    assert (found.low, found.high) == pytest.approx((bounds.low, bounds.high))
-
-
 def test_a_difference_beyond_the_margin_is_never_equivalent_and_neither_is_a_wide_one():
     assert tost(0.02, 0.001, 8, 0.01) > 0.99
     assert tost(0.0, 0.1, 8, 0.01) > 0.4  # not significant, and not equal
@@ -46,7 +35,6 @@ def test_runs_without_spread_are_certain():
     assert tost_welch([0.5, 0.5], [0.5, 0.5], 0.01).p == 0.0
     assert tost_welch([0.5, 0.5], [0.6, 0.6], 0.01).p == 1.0
     assert tost_welch([0.5, 0.5], [0.5, 0.5], 0.01).freedom == 2
-    assert tost_paired([0.5, 0.6], [0.5, 0.6], 0.01).p == 0.0
 
 
 def test_items_without_spread_prove_equality_only_when_they_are_many():
@@ -65,5 +53,3 @@ def test_bad_input_is_refused():
         tost_without_spread(0.0, 4, 0.0)
     with pytest.raises(ValueError, match="at least 2"):
         tost_welch([0.5], SECOND, 0.01)
-    with pytest.raises(ValueError, match="equally many, but there are 5 and 6"):
-        tost_paired(FIRST, SECOND, 0.01)

@@ -1,8 +1,11 @@
 """Records of the form that evaluations write, for the tests of their report."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from pretrain.evaluation.compared import ComparedRow, Side, TwoCompared
 
 
 def score(
@@ -109,18 +112,18 @@ WHOLE: dict[str, list[Any]] = {
          "interval": [-0.1, -0.02], "n": 240, "note": ""},
     ],
 }  # fmt: skip
-COMPARISON = {
-    "format": 1,
-    "first": {"name": "small", "path": "a", "model": "aa"},
-    "second": {"name": "large", "path": "b", "model": "bb"},
-    "margin": 0.02,
-    "notes": ["rte: the recipes <differ>"],
-    "rows": [
-        {"task": "rte", "metric": "accuracy", "n": 277, "first": 0.6, "second": 0.68, "difference": 0.08, "low": 0.03,
-         "high": 0.13, "test": "paired bootstrap", "p": 0.0004, "p_corrected": 0.0008, "detectable": 0.061,
-         "equivalence_p": 0.97, "verdict": "better"},
-        {"task": "stsb", "metric": "spearman", "n": 1500, "first": 0.8, "second": 0.801, "difference": 0.001,
-         "low": -0.01, "high": 0.012, "test": "approximate randomisation", "p": 0.8, "p_corrected": 0.8,
-         "detectable": None, "equivalence_p": 0.001, "verdict": "equivalent"},
-    ],
-}  # fmt: skip
+COMPARED = TwoCompared(
+    first=Side("small", "a", "pretrained", "aa"),
+    second=Side("large", "b", "pretrained", "bb"),
+    margin=0.02,
+    notes=("rte: the recipes <differ>",),
+    rows=(
+        ComparedRow(task="rte", metric="accuracy", n=277, groups=277, runs=(1, 1), first=0.6, second=0.68,
+                    difference=0.08, low=0.03, high=0.13, test="mcnemar(items)", p=0.0004, p_corrected=0.0008,
+                    detectable=0.061, equivalence_p=0.97, equivalence_p_corrected=0.98, verdict="better"),
+        ComparedRow(task="stsb", metric="spearman", n=1500, groups=1500, runs=(1, 1), first=0.8, second=0.801,
+                    difference=0.001, low=-0.01, high=0.012, test="randomisation(items)", p=0.8, p_corrected=0.8,
+                    detectable=0.012, equivalence_p=0.001, equivalence_p_corrected=0.002, verdict="equivalent"),
+    ),
+)  # fmt: skip
+COMPARISON = {"format": 1, **asdict(COMPARED), "level": 0.05, "power": 0.8}

@@ -6,11 +6,15 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pretrain.evaluation.comparison import compare_evaluations
+from pretrain.evaluation.comparison_table import write_comparison
+from pretrain.evaluation.evaluated import read_evaluation
 from pretrain.evaluation.report.facts import Shown, collect_evaluation
 from pretrain.evaluation.report.page import render, statements
 from pretrain.evaluation.report.score_facts import read_scores
 from pretrain.evaluation.report.writing import write_evaluation_page
 
+from ..evaluations import pairs
 from .records import COMPARISON, WHOLE, score, write_evaluation, write_items
 
 
@@ -80,6 +84,16 @@ def html(evaluation):
 )
 def test_the_page_shows(html, fact):
     assert fact in Words(html).text
+
+
+def test_a_comparison_begins_with_whole_tasks(evaluation, tmp_path):
+    phenomena = ["x"] * 4 + ["y"] * 4
+    folders = [pairs(tmp_path / name, won, phenomena) for name, won in (("a", [1, 0] * 4), ("b", [1] * 8))]
+    compared = compare_evaluations(*(read_evaluation("x", folder, "pretrained") for folder in folders), 0.01)
+    write_comparison(tmp_path / "comparison.json", compared)
+    text = Words(render(collect_evaluation(evaluation, "mine", Shown(), tmp_path))).text
+    places = [text.index(name) for name in ("blimp, overall", "blimp, x", "blimp, y", "blimp, field=syntax")]
+    assert places == sorted(places)
 
 
 def test_an_evaluation_alone_misses_nothing_of_a_chain(html):

@@ -17,7 +17,6 @@ from pretrain.evaluation.report.words import duration, p_value, path_name, perce
         (percent(1.0), "100.00 %"),
         (p_value(0.0312), "0.031"),
         (p_value(0.00099), "< 0.001"),
-        (p_value(None), "none"),
         (task_name("minimal_pairs/subject_verb"), "subject verb"),
         (task_name("minimal_pairs/overall"), "minimal pairs overall"),
         (path_name("winogrande/xs"), "winogrande, xs"),

@@ -1,6 +1,7 @@
 """Fine-tuned tasks: jobs and their keys, scores by hand from given outputs, curves, heads of other tasks, bad input."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.metrics import f1_score
 
 from conf.errors import InputError
 from pretrain.evaluation.finetuning.recipe import Recipe
+from pretrain.evaluation.runs import run_all
 from pretrain.evaluation.statistics import exact_interval
 from pretrain.evaluation.subject import read_subject
 from pretrain.evaluation.tasks.base import TaskMissing
@@ -338,6 +340,34 @@ def test_a_saved_encoder_is_made_again_when_it_is_gone(checkpoint, folder, tmp_p
     assert job.identity() != before  # so that a result without its folder is no result
     second = prepare(read_subject(str(saved), [1], []), folder)
     assert second.jobs[0].identity()["model"] != before["model"]
+
+
+def test_an_encoder_that_another_recipe_left_is_never_taken_for_ones_own(checkpoint, folder, tmp_path):
+    subject = read_subject(str(checkpoint), [1], [])
+    saved, results = tmp_path / "encoders" / "parity" / "pretrained-1", tmp_path / "runs"
+    one, other = (
+        prepare(subject, folder, recipe=recipe, save_to=str(tmp_path / "encoders")).jobs[0]
+        for recipe in (RECIPE, replace(RECIPE, learning_rate=1e-3))
+    )
+
+    def weights():
+        return (saved / "model.safetensors").read_bytes()
+
+    run_all([one], results, 1, "one")
+    mine = weights()
+    other.execute()  # killed after the encoder was written, before its result was
+    assert weights() != mine
+    run_all([one], results, 1, "one")
+    assert weights() == mine
+    written = (saved / "model.safetensors").stat().st_mtime_ns
+    run_all([one], results, 1, "one")
+    assert (saved / "model.safetensors").stat().st_mtime_ns == written  # its own is found again
+    run_all([other], results, 1, "other")
+    theirs = weights()
+    assert theirs != mine
+    one.execute()
+    run_all([other], results, 1, "other")
+    assert weights() == theirs
 
 
 def test_dev_rows_of_one_document_still_get_a_score_and_a_note_that_says_so(subject, folder):
