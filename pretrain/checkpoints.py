@@ -54,7 +54,8 @@ class RunState:
     `model` holds the fields of the architecture, `data_hash` stands for the data of all stages, `config` for the
     resolved options. `validation` is the main validation loss at this very step, if it was measured (or the score of
     `trainer.keep_best_by`, times -1). `fork` says which
-    checkpoint of another run this run began from. `files`: name -> {bytes, sha256}.
+    checkpoint of another run this run began from. `languages` is the record of `models/trained_languages.py`, None in
+    a checkpoint older than it. `files`: name -> {bytes, sha256}.
     `losses` holds for each rank the sums of the steps since the last line of metrics.jsonl (`LossSums.state`).
     """
 
@@ -77,6 +78,7 @@ class RunState:
     wandb_id: str | None = None
     validation: float | None = None
     fork: dict[str, Any] | None = None
+    languages: dict[str, Any] | None = None
     format: int = FORMAT
 
     @property

@@ -63,7 +63,9 @@ def export(config: DictConfig) -> float | None:
     _check_free(output, Path(config.checkpoint))
     prepare_output_directory(output.parent)
     loaded, inputs = _load(config)
-    logger.info("exporting %s", loaded.source)
+    logger.info("exporting %s", ", ".join(filter(None, (loaded.source, str(loaded.languages)))))
+    options = "source_language and target_language"
+    loaded.languages.require(config.source_language, config.target_language, config.checkpoint, options)
     workplace = output.with_name(f".{output.name}.export")
     # The lock is on the working folder beside the output, so that nothing of it is left in the export.
     with directory_lock(workplace):

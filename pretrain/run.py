@@ -41,6 +41,7 @@ from pretrain.engine import TrainingEngine
 from pretrain.freed_memory import keep_freed_memory
 from pretrain.loss_sums import LossSums
 from pretrain.models.config import ConvSeq2SeqConfig
+from pretrain.models.trained_languages import TrainedLanguages
 from pretrain.options import TrainerOptions
 from pretrain.peak_flops import device_peak
 from pretrain.precision import Precision, resolve_precision
@@ -383,7 +384,14 @@ def _run_state(config: DictConfig, data: Sequence[StageData], pieces: _Pieces) -
         config=_identity(config),
         wandb_id=(run_dir / RUN_ID).read_text().strip() if (run_dir / RUN_ID).exists() else None,
         fork=before.fork if before is not None else None,
+        languages=_languages(config, data).record(),
     )
+
+
+def _languages(config: DictConfig, data: Sequence[StageData]) -> TrainedLanguages:
+    """Return the languages that the model has or its data are in, and the directions of the pairs of all stages."""
+    directions = [stage.train.direction for stage in data if stage.train.direction is not None]
+    return TrainedLanguages.of(list(config.model.get("languages") or ()), directions)
 
 
 def _wandb_id(beginning: Beginning) -> str | None:

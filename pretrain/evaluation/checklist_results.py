@@ -3,8 +3,9 @@
 Ribeiro et al. 2020, "Beyond Accuracy": the failure rate of a test is the share of its cases that fail.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +162,34 @@ def failure_report(
         interval = (estimate.low, estimate.high)
         found.append(Behaviour(task, test, "failure", model, estimate.value, interval, int(mask.sum()), note))
     return found
+
+
+def checked_rows(
+    name: str,
+    checked: CheckedList,
+    items: Sequence[Item],
+    outputs: Mapping[str, NDArray[np.float64]],
+    failures: Mapping[str, NDArray[np.bool_]],
+) -> list[dict[str, Any]]:
+    """A row a text, for `items/`: what each run said of it, and whether the case that it belongs to failed.
+
+    Args:
+        name: of the set.
+        checked: the cases.
+        items: their texts.
+        outputs: by run, [items, labels of the head].
+        failures: by run, [cases].
+    """
+    rows = []
+    for number, case in enumerate(checked.cases):
+        for member in case.members:
+            item = items[member]
+            row: dict[str, Any] = {"set": name, "id": item.id, "group": item.group, "label": None}
+            row |= {"facts": dict(item.facts), "texts": checked_texts(item)}
+            row["predictions"] = {run: checked.names[int(given[member].argmax())] for run, given in outputs.items()}
+            row["failed"] = {run: bool(failed[number]) for run, failed in failures.items()}
+            rows.append(row)
+    return rows
 
 
 def example_of(checked: CheckedList, case: Case, items: Sequence[Item], outputs: NDArray[np.float64]) -> str:

@@ -6,7 +6,7 @@ Reads the files of a checkpoint, knows nothing of how training goes on from one 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -20,6 +20,7 @@ from pretrain.models.config import EncoderConfig, config_from_fields
 from pretrain.models.huggingface import CONFIG, TOKENIZER, import_folder
 from pretrain.models.language_model import LanguageModel, make_model
 from pretrain.models.masked_lm import MaskedLanguageModel
+from pretrain.models.trained_languages import TrainedLanguages
 from pretrain.models.weights import SAFETENSORS as WEIGHTS
 from pretrain.models.weights import fingerprint_weights, model_from_state, read_safetensors
 
@@ -31,7 +32,8 @@ M = TypeVar("M", bound=LanguageModel)
 class LoadedModel(Generic[M]):
     """A model in evaluation mode, fp32 on the CPU, with what belongs to it.
 
-    `fingerprint` is "sha256:" and the hash of the weights file; `source` says in words what was loaded.
+    `fingerprint` is "sha256:" and the hash of the weights file; `source` says in words what was loaded. `languages` are
+    known of a checkpoint only, if it is not older than what says them.
     """
 
     model: M
@@ -39,6 +41,7 @@ class LoadedModel(Generic[M]):
     tokenizer_path: Path
     fingerprint: str
     source: str
+    languages: TrainedLanguages = field(default_factory=TrainedLanguages)
 
 
 def load_model(path: str | Path) -> LoadedModel[LanguageModel]:
@@ -129,7 +132,11 @@ def _load_checkpoint(folder: Path) -> LoadedModel[LanguageModel]:
     model = model_from_state(config, state["vocab_size"], read_safetensors(weights), str(weights))
     tokenizer_path = folder.parent.parent / TOKENIZER
     source = f"{folder.parent.parent.name}, step {state['step']}"
-    return LoadedModel(model, load_tokenizer(tokenizer_path), tokenizer_path, f"sha256:{found}", source)
+    try:
+        languages = TrainedLanguages.from_record(state.get("languages"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"'{folder / STATE}', field 'languages', is not of this version: {error}") from error
+    return LoadedModel(model, load_tokenizer(tokenizer_path), tokenizer_path, f"sha256:{found}", source, languages)
 
 
 def _read_state(path: Path) -> dict[str, Any]:
@@ -137,9 +144,9 @@ def _read_state(path: Path) -> dict[str, Any]:
         state = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"'{path}' cannot be read as JSON: {error}") from error
-    for field in ("step", "model", "vocab_size", "files"):
-        if not isinstance(state, dict) or field not in state:
-            raise InputError(f"'{path}' lacks the field '{field}'; it is no checkpoint of this version")
+    for name in ("step", "model", "vocab_size", "files"):
+        if not isinstance(state, dict) or name not in state:
+            raise InputError(f"'{path}' lacks the field '{name}'; it is no checkpoint of this version")
     return dict(state)
 
 

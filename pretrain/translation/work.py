@@ -66,7 +66,7 @@ def translate(config: DictConfig, ranks: Ranks) -> Ending:
         models = {"checkpoint": loaded} | ({} if scoring is None else {"score_with": scoring})
         inputs = {name: model.fingerprint for name, model in models.items()} | source.fingerprints()
         write_provenance(output.path, config, inputs=inputs, seeds={"decoding": config.decoding.get("seed", 0)})
-        logger.info("translating with %s", loaded.source)
+        logger.info("translating with %s", ", ".join(filter(None, (loaded.source, str(loaded.languages)))))
     worker = _Worker(source, translator, output, ranks)
     before = {number: signal.signal(number, worker.note) for number in SIGNALS}
     try:
@@ -104,19 +104,22 @@ def _input(config: DictConfig, loaded: LoadedModel[Any]) -> Input:
 def _translator(
     config: DictConfig, loaded: LoadedModel[Any], scoring: LoadedModel[Any] | None, ranks: Ranks
 ) -> Translator:
-    names = [("source_language", config.source_language), ("target_language", config.target_language)]
+    source, target, options = config.source_language, config.target_language, "source_language and target_language"
+    loaded.languages.require(source, target, config.checkpoint, options)
+    names = [("source_language", source), ("target_language", target)]
     reverse = _side(config.checkpoint, loaded, names, config.precision, ranks)
-    options = hydra.utils.instantiate(config.decoding, _convert_="all")
+    search = hydra.utils.instantiate(config.decoding, _convert_="all")
     scorer = None
     if scoring is not None:
+        scoring.languages.require(target, source, config.score_with, options)
         forward = _side(config.score_with, scoring, names[::-1], config.precision, ranks)
-        _check_scoring(config, loaded, scoring, options)
+        _check_scoring(config, loaded, scoring, search)
         scorer = DualScorer(reverse, forward, loaded.tokenizer, Vocabulary.of(loaded.tokenizer), config.batch_tokens)
     return Translator(
         reverse.model,
         reverse.max_positions,
         loaded.tokenizer,
-        options,
+        search,
         reverse.languages,
         config.long_sources,
         config.batch_tokens,

@@ -1,5 +1,6 @@
 """Translation by the whole command: it learns, is elastic, keeps its best by BLEU, and goes on from MASS by itself."""
 
+import json
 import sys
 
 import pytest
@@ -61,6 +62,19 @@ def test_it_learns_to_translate(one_rank):
     assert bleu.keys() == chrf.keys() == {20, 40} and 5 < chrf[40] < 100
 
 
+def test_its_checkpoint_says_its_direction_and_translating_the_other_way_round_is_refused(one_rank, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("bal dor\n")
+    words = [f"checkpoint={one_rank}", f"output={tmp_path / 'out'}"]
+    both = ["source_language=en", "target_language=de"]
+    for command in (["pretrain.translate", f"input={source}", *words], ["pretrain.export", *words]):
+        done = run([sys.executable, "-m", *command, *both])
+        sentence = f"'{one_rank}' was trained to translate de into en, but is asked to translate en into de: exchange"
+        assert done.returncode == 2 and sentence in done.stderr, done.stderr
+    done = run([sys.executable, "-m", "pretrain.translate", f"input={source}", *words, "decoding=greedy"])
+    assert done.returncode == 0 and "step 40, trained to translate de into en" in done.stderr, done.stderr
+
+
 def test_a_run_goes_on_with_other_ranks_and_workers_as_one_rank_would(pairs, one_rank, tmp_path):
     run_dir = tmp_path / "run"
     first = translation(run_dir, pairs, "ranks=2", "trainer.max_seconds=0.01", "trainer.loader_workers=1")
@@ -107,6 +121,8 @@ def test_monolingual_rows_teach_it_to_get_its_own_translations_back(tmp_path):
         *languages,
     )
     assert done.returncode == 0, done.stderr
+    (state,) = (tmp_path / "unsupervised" / "checkpoints").glob("*20/state.json")
+    assert json.loads(state.read_text())["languages"] == {"names": ["a", "b"], "directions": []}
     losses = figures(tmp_path / "unsupervised", "validation_loss")
     assert losses[20] < losses[10]
     whole = start(tmp_path / "zero3", "objective=online_back_translation", "deepspeed=zero3", *languages)

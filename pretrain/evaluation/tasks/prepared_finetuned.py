@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pretrain.evaluation.anchors import human_only, published
 from pretrain.evaluation.behaviour import Answers, Behaviour, accuracy, behavioural_report, picked_option
-from pretrain.evaluation.checklist_results import CheckedList, checked_texts, failure_report
+from pretrain.evaluation.checklist_results import CheckedList, checked_rows, failure_report
 from pretrain.evaluation.finetuning.encoding import EncodedItems
 from pretrain.evaluation.finetuning.recipe import Recipe
+from pretrain.evaluation.finetuning_rows import labelled_rows
 from pretrain.evaluation.finetuning_scores import RunScores, calibration_of_runs, curve_interval, score_runs
 from pretrain.evaluation.learning_curve import area_weights
 from pretrain.evaluation.metrics import METRIC_VERSION, PASS_RATE, correct, majority_share
@@ -24,14 +25,14 @@ from pretrain.evaluation.subject import ModelChoice, Subject
 from pretrain.evaluation.tasks.definition import Anchor, Kind, TaskDefinition
 from pretrain.evaluation.tasks.finetuning_job import (
     FINETUNING_VERSION,
-    OUTPUT_DIGITS,
     EvaluatedSet,
     FinetuningJob,
     outputs_of_runs,
 )
-from pretrain.evaluation.tasks.task_items import LabelledItem, shown
+from pretrain.evaluation.tasks.task_items import LabelledItem
 
 AREA = "area"
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,7 @@ class PreparedFinetuned:
                 names = {self._name(one, point): point.count for point in self.points}
                 outcome.curves.append(CurveSizes(one.judged.name, names, f"{one.judged.name}/{AREA}"))
             outcome.behaviour += self._behaviour(one, outputs)
-            outcome.items += self._item_rows(one, outputs)
+            outcome.items += labelled_rows(one.judged, one.definition.labels, one.items, self._by_run(outputs))
         return outcome
 
     def _behaviour(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[Behaviour]:
@@ -181,11 +182,21 @@ class PreparedFinetuned:
                 outcome.add("/".join(filter(None, (name, part))), PASS_RATE, int(chosen.sum()), estimates, behind)
             for model, rows, _, _ in self._models():
                 outcome.behaviour += failure_report(name, model, checked, one.items, failed[rows], by_run[rows][0])
-        outcome.items += self._checked_rows(one, checked, outputs, failures)
+        outcome.items += checked_rows(
+            one.judged.name, checked, one.items, self._by_run(outputs), self._by_run(failures)
+        )
 
     def _runs(self) -> list[tuple[ModelChoice, int]]:
         runs = [(self.subject.pretrained(), seed) for seed in self.subject.seeds]
         return runs + [(self.subject.random(seed), seed) for seed in self.subject.initialisations]
+
+    def _by_run(self, by_point: Sequence[NDArray[Scalar]]) -> dict[str, NDArray[Scalar]]:
+        """What there is of every run, by the names of `items/`: `16/pretrained-1`, of one size just `pretrained-1`."""
+        return {
+            "/".join(filter(None, (point.label, f"{model.model_name}-{seed}"))): given
+            for point, found in zip(self.points, by_point, strict=True)
+            for (model, seed), given in zip(self._runs(), found, strict=True)
+        }
 
     def _models(self) -> list[tuple[ModelName, slice, tuple[int, ...], str]]:
         """Each model with the rows of its runs among all, their seeds, and its fingerprint."""
@@ -269,65 +280,3 @@ class PreparedFinetuned:
             model=short(fingerprint),
             seeds=",".join(map(str, seeds)),
         )
-
-    def _checked_rows(
-        self,
-        one: ScoredSet,
-        checked: CheckedList,
-        outputs: list[NDArray[np.float64]],
-        failures: list[NDArray[np.bool_]],
-    ) -> list[dict[str, Any]]:
-        """A row a text: what each run said of it, and whether the case that it belongs to failed."""
-        rows = []
-        for number, case in enumerate(checked.cases):
-            for member in case.members:
-                item = one.items[member]
-                row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": None}
-                row |= {"facts": dict(item.facts), "texts": checked_texts(item), "predictions": {}, "failed": {}}
-                for point, by_run, failed in zip(self.points, outputs, failures, strict=True):
-                    for index, (model, seed) in enumerate(self._runs()):
-                        run = "/".join(filter(None, (point.label, f"{model.model_name}-{seed}")))
-                        row["predictions"][run] = checked.names[int(by_run[index, member].argmax())]
-                        row["failed"][run] = bool(failed[index, number])
-                rows.append(row)
-        return rows
-
-    def _item_rows(self, one: ScoredSet, outputs: list[NDArray[np.float64]]) -> list[dict[str, Any]]:
-        """A row an item: the item, what each run predicted and, of labels, how likely it found the right one; where
-        that is not the one it predicted, how likely it found what it predicted."""
-        names, flat = [], []
-        for point, found in zip(self.points, outputs, strict=True):
-            for (model, seed), run in zip(self._runs(), found, strict=True):
-                names.append("/".join(filter(None, (point.label, f"{model.model_name}-{seed}"))))
-                flat.append(run)
-        whole = self.kind != "regression"
-        predictions = [one.judged.predictions(run) for run in flat]
-        shares, chosen = [], []
-        if whole:
-            rounded = [one.judged.probabilities(run).round(OUTPUT_DIGITS) for run in flat]
-            shares = [run[np.arange(len(run)), one.judged.items.labels.astype(np.int64)] for run in rounded]
-            chosen = [
-                run[np.arange(len(run)), found.astype(np.int64)]
-                for run, found in zip(rounded, predictions, strict=True)
-            ]
-        rows = []
-        for index, item in enumerate(one.items):
-            row: dict[str, Any] = {"set": one.judged.name, "id": item.id, "group": item.group, "label": item.label}
-            row["facts"] = dict(item.facts)
-            row["item"] = shown(item)
-            if one.definition.labels:
-                row["label_names"] = list(one.definition.labels)
-            row["predictions"] = {
-                name: int(run[index]) if whole else float(run[index])
-                for name, run in zip(names, predictions, strict=True)
-            }
-            if whole:
-                row["label_probabilities"] = {name: float(run[index]) for name, run in zip(names, shares, strict=True)}
-                wrong = {
-                    name: float(run[index])
-                    for name, run in zip(names, chosen, strict=True)
-                    if row["predictions"][name] != item.label
-                }
-                row |= {"confidences_where_wrong": wrong} if wrong else {}
-            rows.append(row)
-        return rows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conf.errors import InputError
-from pretrain.evaluation.checklist_results import checked_list, failure_report, whole_cases
+from pretrain.evaluation.checklist_results import checked_list, checked_rows, failure_report, whole_cases
 from pretrain.evaluation.tasks.checklist import checklist
 from pretrain.evaluation.tasks.definition import TextItem
 from pretrain.evaluation.tasks.mnli import mnli
@@ -112,3 +112,21 @@ def test_the_report_has_a_line_a_test_a_capability_and_a_type_with_an_example():
     assert found[0].note == 'e.g. "a 0" [negative]'
     assert found[1].note == 'e.g. "c 0" [positive], "c 1" [negative]'
     assert all(row.kind == "failure" and row.interval[0] <= row.value <= row.interval[1] for row in found)
+
+
+def test_a_row_has_what_every_run_said_of_a_text_and_whether_its_case_failed():
+    checked, items = listed(case("a", "INV", 2), case("b", "MFT", accepted="positive"))
+    outputs = {"16/pretrained-1": np.array([[0.9, 0.1], [0.1, 0.9], [0.1, 0.9]]), "16/random-1": np.eye(2)[[0, 0, 0]]}
+    failures = {run: checked.failures(given) for run, given in outputs.items()}
+    rows = checked_rows("mine", checked, items, outputs, failures)
+    assert [(row["set"], row["id"], row["group"], row["texts"]) for row in rows] == [
+        ("mine", "a/0", "a", ["a 0"]),
+        ("mine", "a/1", "a", ["a 1"]),
+        ("mine", "b/0", "b", ["b 0"]),
+    ]
+    assert [row["predictions"]["16/pretrained-1"] for row in rows] == ["negative", "positive", "positive"]
+    assert [row["failed"] for row in rows] == [
+        {"16/pretrained-1": True, "16/random-1": False},
+        {"16/pretrained-1": True, "16/random-1": False},
+        {"16/pretrained-1": False, "16/random-1": True},
+    ]

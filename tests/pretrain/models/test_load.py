@@ -14,6 +14,7 @@ from pretrain.data.batching import pad_sequences
 from pretrain.models.huggingface import Direction, export_folder
 from pretrain.models.load import load_masked_language_model, load_model, random_like
 from pretrain.models.seq2seq import Seq2SeqModel
+from pretrain.models.trained_languages import TrainedLanguages
 from tests.pretrain.models.conftest import CONV, SEQ2SEQ_FORMS, make_conv, make_seq2seq
 from tests.pretrain.models.pairs import one_a_row
 
@@ -231,3 +232,18 @@ def test_a_convolutional_model_loads_from_its_run_and_is_refused_as_a_hugging_fa
     assert Direction("fr", "en").ids(loaded) == (1, 0)
     with pytest.raises(InputError, match="holds an encoder-decoder, but a masked language model"):
         load_masked_language_model(tmp_path / "run")
+
+
+def test_a_checkpoint_older_than_its_languages_loads_and_one_with_them_says_them(run):
+    assert load_model(run).languages == TrainedLanguages()
+    path = run / "checkpoints" / "step-00000200" / "state.json"
+    state = json.loads(path.read_text())
+    del state["languages"]
+    path.write_text(json.dumps(state))
+    assert load_model(run).languages == TrainedLanguages()
+    languages = TrainedLanguages.of(["fr"], [("de", "en")])
+    path.write_text(json.dumps(state | {"languages": languages.record()}))
+    assert load_model(run).languages == languages
+    path.write_text(json.dumps(state | {"languages": {"names": ["de"]}}))
+    with pytest.raises(InputError, match="field 'languages', is not of this version"):
+        load_model(run)
