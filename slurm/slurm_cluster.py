@@ -7,6 +7,7 @@ All jobs are submitted or none: those that could start at once are held until th
 import logging
 import os
 import re
+import shlex
 import sys
 import time
 import uuid
@@ -91,7 +92,13 @@ class SlurmCluster:
 
     def lines(self, state: ChainState, decisions: Sequence[Decision]) -> list[tuple[str, str]]:
         """The sbatch line of every step that has to run; pasted into a shell in this order they submit the chain."""
-        return [(job.step.name, line_to_paste(job)) for job in self._jobs(state, decisions, "palimpsest")]
+        jobs = self._jobs(state, decisions, "palimpsest")
+        lines = [(job.step.name, line_to_paste(job)) for job in jobs]
+        if jobs:
+            # Slurm does not make the folder of a log, and a job without one fails.
+            folder = f"mkdir -p {shlex.quote(str(_log_directory(state.chain.run_dir.absolute())))}"
+            lines[0] = (lines[0][0], f"{folder}\n{lines[0][1]}")
+        return lines
 
     def refuse_if_under_way(self, state: ChainState) -> None:
         """Refuse a chain whose jobs have not ended.
@@ -130,8 +137,8 @@ class SlurmCluster:
         )
         jobs = self._jobs(state, decisions, submission.comment)
         write_submission(run_dir, submission)
+        _log_directory(run_dir).mkdir(parents=True, exist_ok=True)
         for job in jobs:
-            Path(job.output).parent.mkdir(parents=True, exist_ok=True)
             atomic_write_text(job.script_path, job.script)
         try:
             for job in jobs:
@@ -189,7 +196,7 @@ class SlurmCluster:
                 comment=comment,
                 directory=str(Path.cwd()),
                 # Slurm fills in what follows a %.
-                output=f"{run_dir}/logs/jobs/".replace("%", "%%") + f"{step.name}-%j.log",
+                output=str(_log_directory(run_dir)).replace("%", "%%") + f"/{step.name}-%j.log",
                 script=job_script(state.words, step.name, sys.executable),
                 script_path=str(jobs_directory(run_dir) / f"{step.name}.sh"),
                 signal_seconds=self._signal_seconds,
@@ -243,6 +250,10 @@ class SlurmCluster:
         self._scheduler.requeue(own)
         time.sleep(END_SECONDS)
         raise failure
+
+
+def _log_directory(run_dir: Path) -> Path:
+    return run_dir / "logs" / "jobs"
 
 
 def _config_hash(state: ChainState, step: Step) -> str:
