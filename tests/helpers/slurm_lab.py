@@ -25,6 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 PACKAGES = ("slurm-wlm", "munge", "procps", "util-linux")
 # States in which a job has not come to its end.
 UNFINISHED = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "PREEMPTED", "SUSPENDED")
@@ -185,6 +187,17 @@ class SlurmLab:
     def node_off(self, node: str) -> None:
         """Cut a node's power: all that runs on it is killed."""
         self._kill(node)
+
+    def ranks_on(self, node: str, rank: int) -> list[int]:
+        """Process numbers (of this machine) of a rank's python on a node."""
+        node_init = self._daemons[node].pid
+        found = []
+        for process in psutil.Process(node_init).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                is_rank = process.environ().get("SLURM_PROCID") == str(rank) and "-m" in process.cmdline()
+                if is_rank and "python" in process.name():
+                    found.append(process.pid)
+        return found
 
     def wait_for_nodes(self, seconds: float = 30.0) -> None:
         """Wait until every node takes jobs."""
