@@ -39,7 +39,7 @@ count_tasks() {
 }
 
 run_tasks() {
-  local module=$1 begun interrupted code
+  local module=$1 interrupted=no begun code
   shift
   open_job_directory
   load_environment
@@ -54,17 +54,16 @@ run_tasks() {
   # The tasks are counted above. What sbatch was given for CPUs would contradict --cpus-per-task, which srun does not
   # take over from the job.
   unset SLURM_CPUS_PER_GPU SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_TRES_PER_TASK
-  # The ranks get their own copy of a signal; this script must outlive it to requeue the job.
+  # The ranks get a signal of their own; this script must outlive its one to requeue the job.
   trap 'interrupted=yes' TERM USR2
   # Without --kill-on-bad-exit the others would wait for a rank that has died.
   srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$tasks" --ntasks-per-node="$tasks_per_node" --cpus-per-task="$cpus" \
     --kill-on-bad-exit=1 "${srun_options[@]}" bash "$here/rank.sh" "${wrapper[@]}" python -m "$module" "$@" &
   while
-    interrupted=no
     wait $! # ended early by a trapped signal
     code=$?
     [ $interrupted = yes ]
-  do :; done
+  do interrupted=no; done
   [ "$(wc -l <"$PALIMPSEST_JOB_DIRECTORY/starts")" -gt "$begun" ] || repeat_last_start
   # A rank that the signal killed had not begun, or is of a command that has nothing to save: what is finished is kept.
   if [ -e "$PALIMPSEST_JOB_DIRECTORY/requeue" ] || killed_by_request; then

@@ -2,10 +2,16 @@
 # the first that fails leaves word of it, for srun's own exit code is by chance that of one that was killed afterwards.
 [ "$SLURM_PROCID" = 0 ] || exec >>"$PALIMPSEST_JOB_DIRECTORY/rank$SLURM_PROCID.log" 2>&1
 
-# Signals reach the command by themselves, which may need time to save; this shell waits for it.
-trap : TERM USR2
-"$@"
-code=$?
+# Slurm signals this shell and not what it starts (with proctrack/cgroup), which may need time to save: pass on and wait.
+interrupted=no
+trap 'interrupted=yes; kill -USR2 $!' USR2
+trap 'interrupted=yes; kill -TERM $!' TERM
+"$@" &
+while
+  wait $! # ended early by a trapped signal
+  code=$?
+  [ $interrupted = yes ]
+do interrupted=no; done
 
 set -o noclobber # a file is written once
 case $code in

@@ -78,7 +78,9 @@ def test_a_job_without_progress_over_its_last_starts_stops_and_says_so(
 ) -> None:
     # The time for each start is over before its first step.
     late = "trainer.time_limit_minutes=0.002", "trainer.save_before_end_seconds=0"
-    job = lab.sbatch(*RESOURCES, SCRIPT, *options(shards, "run", *late), cwd=folder, MAX_IDLE_STARTS="2")
+    one_gpu = "--cpus-per-gpu=1", "--time=10"
+    job = lab.sbatch(*one_gpu, SCRIPT, *options(shards, "run", *late), cwd=folder, MAX_IDLE_STARTS="2")
+    lab.wait_for_state(job, "RUNNING")
     lab.start_requeued(job)
     state, log = lab.wait(job), log_of(folder, job)
     assert state == "FAILED", log
@@ -88,18 +90,19 @@ def test_a_job_without_progress_over_its_last_starts_stops_and_says_so(
 def test_the_first_rank_to_fail_is_shown_and_not_the_last_to_be_killed(
     lab: SlurmLab, shards: Path, folder: Path
 ) -> None:
-    job = lab.sbatch(*RESOURCES, SCRIPT, *options(shards, "run", "trainer.max_steps=100000"), cwd=folder)
+    one_gpu_each = "--nodes=2", "--cpus-per-gpu=1", "--time=10"
+    job = lab.sbatch(*one_gpu_each, SCRIPT, *options(shards, "run", "trainer.max_steps=100000"), cwd=folder)
     wait_for_step(folder / "run", 2)
     victim = lab.nodes[1]
-    (pid,) = lab.ranks_on(victim, rank=2)
+    (pid,) = lab.ranks_on(victim, rank=1)
     lab.run("kill", "-SEGV", str(pid))
     state, log = lab.wait(job), log_of(folder, job)
     assert state == "FAILED", log
-    assert f"error: rank 2 on {victim} was the first to fail, with exit code 139; its last lines:" in log
+    assert f"error: rank 1 on {victim} was the first to fail, with exit code 139; its last lines:" in log
 
 
 def test_bad_input_fails_the_job_with_its_sentence_on_top(lab: SlurmLab, folder: Path) -> None:
-    job = lab.sbatch(*RESOURCES, SCRIPT, "experiment=tiny", "data=nowhere", "run_dir=run", cwd=folder)
+    job = lab.sbatch("--cpus-per-gpu=1", SCRIPT, "experiment=tiny", "data=nowhere", "run_dir=run", cwd=folder)
     assert lab.wait(job) == "FAILED"
     log = log_of(folder, job)
     assert "error: " in log and "nowhere" in log and "Traceback" not in log
