@@ -95,6 +95,8 @@ load_environment() {
   local file
   srun_options=() wrapper=()
   export SLURM_CPUS_PER_TASK=$cpus OMP_NUM_THREADS=$cpus
+  # The code that lies beside these scripts, wherever the job was submitted from.
+  export PYTHONPATH=$(dirname "$here")${PYTHONPATH:+:$PYTHONPATH}
   [ -z "${CLUSTER_ENV:-}" ] || [ -f "$CLUSTER_ENV" ] || fail "CLUSTER_ENV names $CLUSTER_ENV, which is not there"
   for file in "${CLUSTER_ENV:-}" "$SLURM_SUBMIT_DIR/cluster.env" "$(dirname "$here")/cluster.env"; do
     if [ -f "$file" ]; then

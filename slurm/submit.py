@@ -25,15 +25,17 @@ from conf.command import CONFIG_DIRECTORY, cause, command, compose
 from conf.command_line import override_name, shell_line
 from conf.composition import any_of, top_level
 from conf.errors import InputError
-from conf.files import directory_lock
+from conf.files import atomic_write_text, directory_lock
 from conf.provenance import write_provenance
 from slurm.chain import Chain, Step, check_passed_groups, config_name_of, read_chain
 from slurm.cluster import Cluster, StepFailed
+from slurm.cluster_env import render
 from slurm.fingerprints import Fingerprints, matching
 from slurm.keys import names_an_output
 from slurm.local import duration
 from slurm.plan import ChainState, Decision
 from slurm.records import steps_directory
+from slurm.slurm_settings import SlurmSettings
 
 logger = logging.getLogger(__name__)
 PASSED_GROUPS = ("corpus", "runner")
@@ -50,14 +52,16 @@ class SubmitOptions:
         runner: likewise.
         run_dir: everything the chain writes lies below it.
         dry_run: show each step, its command line, whether it would run and why, and do nothing.
+        render: instead of running a chain, write the environment of a Slurm cluster's jobs to this file.
     """
 
-    chain: Any = MISSING
+    chain: Any = None
     cluster: Any = MISSING
     corpus: Any = None
     runner: Any = None
     run_dir: str = MISSING
     dry_run: bool = False
+    render: str | None = None
 
 
 def step_that_has(option: str, config: DictConfig) -> str | None:
@@ -86,13 +90,23 @@ def step_that_has(option: str, config: DictConfig) -> str | None:
 def main(config: DictConfig) -> None:
     """Plan a chain, then show the plan or run it."""
     begun = time.monotonic()
+    if config.render is not None:
+        _render_environment(config)
+        return
+    if config.get("chain") is None:
+        choices = any_of(sorted(path.stem for path in (CONFIG_DIRECTORY / "chain").glob("*.yaml")))
+        raise InputError(f"option 'chain' must be chosen: add chain=CHOICE to the command line ({choices})")
     overrides = [str(line) for line in HydraConfig.get().overrides.task]
     check_passed_groups(config.chain, _groups_on_the_command_line(overrides))
     chain = read_chain(config.chain, config.run_dir, overrides)
     chain = replace(chain, steps=tuple(_with_own_configuration(step) for step in chain.steps))
     configs = _compose_all(chain)
     _require_passed_groups(config, chain, configs)
-    cluster: Cluster = hydra.utils.instantiate(config.cluster)
+    cluster: Cluster = hydra.utils.instantiate(config.cluster, _convert_="all")
+    if isinstance(cluster, SlurmSettings):
+        raise InputError(
+            "a chain is not yet submitted to Slurm: add cluster=local, or submit its steps by slurm/*.sbatch"
+        )
     state = ChainState(chain, configs, _fingerprints(chain))
     decisions = state.plan()
     _check(decisions, state)  # before anything is written
@@ -118,6 +132,22 @@ def main(config: DictConfig) -> None:
         print(
             f"done: all {len(decisions)} steps of {chain.run_dir} are complete ({duration(time.monotonic() - begun)})"
         )
+
+
+def _render_environment(config: DictConfig) -> None:
+    """Write `cluster.env`, which the batch scripts read before there is a python."""
+    settings = hydra.utils.instantiate(config.cluster, _convert_="all")
+    if not isinstance(settings, SlurmSettings):
+        raise InputError(
+            "render writes the environment of a Slurm cluster's jobs: add cluster=slurm, or your own of it"
+        )
+    own = _own_configuration_folder()
+    folder = [] if own is None else ["--config-dir", own]
+    overrides = [str(line) for line in HydraConfig.get().overrides.task]
+    atomic_write_text(
+        config.render, render(settings, shell_line(["python", "-m", "slurm.submit", *folder, *overrides]))
+    )
+    print(f"written: {config.render}")
 
 
 def _groups_on_the_command_line(overrides: Sequence[str]) -> list[str]:

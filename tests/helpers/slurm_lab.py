@@ -284,5 +284,3 @@ def _until(condition: object, seconds: float, otherwise: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"{otherwise} within {seconds:g} s"
         time.sleep(0.1)
-
-

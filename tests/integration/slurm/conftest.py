@@ -17,17 +17,19 @@ STEPS = 30
 
 
 @pytest.fixture(scope="session")
-def lab() -> Iterator[SlurmLab]:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
     reason = reason_to_skip()
     if reason is not None:
         pytest.skip(reason)
+    file = tmp_path_factory.mktemp("environment") / "cluster.env"
+    python = f"cluster.setup=['export PATH={Path(sys.executable).parent}:$PATH']"
+    words = ["-m", "slurm.submit", "cluster=slurm", f"render={file}", python]
+    subprocess.run([sys.executable, *words], cwd=REPOSITORY, check=True)
     with SlurmLab(nodes=2) as lab:
-        # The python of these tests, and this checkout: what `cluster.env` does on a cluster.
-        lab.environment |= {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(REPOSITORY),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        lab.environment |= {"CLUSTER_ENV": str(file), "PYTHONDONTWRITEBYTECODE": "1"}
+        # The jobs find python and this checkout by themselves.
+        lab.environment.pop("PYTHONPATH", None)
+        lab.environment["PATH"] = os.defpath + ":/usr/sbin:/sbin"
         yield lab
 
 

@@ -41,6 +41,7 @@ def test_two_nodes_with_two_tasks_each_train_as_four_local_ranks_to_the_bit(
     state, log = lab.wait(job), log_of(folder, job)
     assert state == "COMPLETED", log
     assert_same_run(folder / "run", undisturbed)
+    assert f"environment: {lab.environment['CLUSTER_ENV']}" in log
     assert re.search(r"4 tasks with 1 CPUs each on n\d+x\[1-2\]", log)
     assert "parameters on 4 cpu ranks" in log, "rank 0 writes to the job's log"
     others = sorted(path.name for path in (folder / f"pretrain-{job}.ranks").glob("*.log"))
