@@ -74,6 +74,21 @@ def test_a_job_whose_time_ends_goes_on_in_another_until_it_is_done(
     assert_same_run(folder / "run", undisturbed)
 
 
+@pytest.mark.full
+def test_a_cancelled_job_is_saved_and_not_requeued_and_goes_on_when_it_is_submitted_again(
+    lab: SlurmLab, shards: Path, undisturbed: Path, folder: Path
+) -> None:
+    job = lab.sbatch(*RESOURCES, SCRIPT, *options(shards, "run"), cwd=folder)
+    wait_for_step(folder / "run", 7)
+    lab.run("scancel", str(job))
+    assert lab.wait(job) == "CANCELLED"
+    assert re.search(r"saved and stopped at step \d+", log_of(folder, job)), log_of(folder, job)
+    again = lab.sbatch(*RESOURCES, SCRIPT, *options(shards, "run"), cwd=folder)
+    assert lab.wait(again) == "COMPLETED", log_of(folder, again)
+    assert re.search(r"resumed run/checkpoints/step-", log_of(folder, again))
+    assert_same_run(folder / "run", undisturbed)
+
+
 def test_a_job_without_progress_over_its_last_starts_stops_and_says_so(
     lab: SlurmLab, shards: Path, folder: Path
 ) -> None:

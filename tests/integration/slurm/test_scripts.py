@@ -59,10 +59,12 @@ def test_a_command_of_one_process_refuses_several_nodes(lab: SlurmLab, folder: P
     assert "error: pretrain.evaluate runs on one node, but the job has 2: give --nodes=1" in log
 
 
-@pytest.mark.parametrize("given", ["--cpus-per-gpu=1", "--exclusive"])
-def test_without_gpus_a_node_has_the_tasks_that_sbatch_was_given(lab: SlurmLab, folder: Path, given: str) -> None:
+@pytest.mark.parametrize(("given", "cpus"), [([], 1), (["--exclusive"], 4)])
+def test_without_gpus_a_node_has_the_tasks_that_sbatch_was_given(
+    lab: SlurmLab, folder: Path, given: list[str], cpus: int
+) -> None:
     script = str(REPOSITORY / "slurm" / "pretrain.sbatch")
-    job = lab.sbatch("--gpus-per-node=0", "--ntasks-per-node=2", given, script, "--cfg", "job", cwd=folder)
-    lab.wait(job)
-    cpus = 4 if given == "--exclusive" else 1
+    tasks = "--gpus-per-node=0", "--ntasks-per-node=2", "--cpus-per-gpu=1"
+    job = lab.sbatch(*tasks, *given, script, "experiment=tiny", "run_dir=run", "--cfg", "job", cwd=folder)
+    assert lab.wait(job) == "COMPLETED"
     assert f"2 tasks with {cpus} CPUs each" in (folder / f"pretrain-{job}.log").read_text()
