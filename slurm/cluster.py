@@ -12,11 +12,10 @@ from slurm.plan import ChainState, Decision
 class StepFailed(Exception):
     """A step's command did not end well; the message names the step, its log and its last lines."""
 
-    def __init__(self, message: str, exit_code: int, goes_on: bool = False) -> None:
-        """Take the sentence for the user, the exit code for the shell, and whether it was only asked to stop."""
+    def __init__(self, message: str, exit_code: int) -> None:
+        """Take the sentence for the user and the exit code for the shell."""
         super().__init__(message)
         self.exit_code = exit_code
-        self.goes_on = goes_on
 
 
 class Cluster(Protocol):

@@ -5,25 +5,21 @@ Every cluster runs a step by this code, so that a step is complete by the same r
 """
 
 import logging
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from conf.command import EXIT_BAD_INPUT, EXIT_FAILURE
 from conf.command_line import shell_line
 from conf.errors import InputError
-from slurm.chain import Step
 from slurm.cluster import StepFailed
 from slurm.plan import ChainState, Decision
 from slurm.process import Outcome, run_logged, shown_beside_errors
 from slurm.records import REPLACED, begin, complete
 
 logger = logging.getLogger(__name__)
-# How `pretrain` ends that was asked to stop and has saved: its exit code, and a file in its run directory.
-EXIT_PREEMPTED = 85
-MARKER = "requeue"
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ def run_step(state: ChainState, decision: Decision, label: str, command: Sequenc
         state: the chain; the steps that this one needs have run.
         decision: what is to be done with the step: "run" or "resume".
         label: how the step is named in the log.
-        command: what is run.
+        command: what is run: the step's own command line, or what starts it.
         patience: how long it may take to end, and how much of a failure is shown.
 
     Raises:
@@ -68,6 +64,7 @@ def run_step(state: ChainState, decision: Decision, label: str, command: Sequenc
     if resume:
         logger.info("%s: goes on where it was interrupted", label)
     logger.info("%s: %s", label, shell_line(["python", *step.arguments()]))
+    own = [sys.executable, *step.arguments()]
     started, begun = datetime.now(UTC), time.monotonic()
     outcome = run_logged(command, log, resume, patience.grace_seconds, patience.tail_lines)
     if outcome.stopped_by is not None:
@@ -75,17 +72,10 @@ def run_step(state: ChainState, decision: Decision, label: str, command: Sequenc
             f"{outcome.stopped_by.name} came while step '{step.name}' ran; it has ended (log: {log}), and the same "
             "command goes on from there",
             128 + outcome.stopped_by,
-            goes_on=True,
-        )
-    if outcome.status != 0 and (outcome.status == EXIT_PREEMPTED or _saved_and_stopped(run_dir, step, started)):
-        raise StepFailed(
-            f"step '{step.name}' was asked to stop, and has saved (log: {log}); the same command goes on from there",
-            EXIT_FAILURE,
-            goes_on=True,
         )
     if outcome.status != 0:
         raise _failure(outcome, f"step '{step.name}' failed: {_ending(outcome.status)}", str(log))
-    complete(run_dir, step, parts, list(command), started, time.monotonic() - begun, state.fingerprints)
+    complete(run_dir, step, parts, own, started, time.monotonic() - begun, state.fingerprints)
     state.fingerprints.save()
     logger.info("%s: done in %s", label, duration(outcome.seconds))
 
@@ -98,12 +88,6 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def _saved_and_stopped(run_dir: Path, step: Step, started: datetime) -> bool:
-    """Whether the step left its marker. Of several ranks, the exit code may be that of one which was killed."""
-    markers = [run_dir / output / MARKER for output in step.outputs]
-    return any(marker.is_file() and marker.stat().st_mtime >= started.timestamp() for marker in markers)
 
 
 def _failure(outcome: Outcome, ending: str, log: str) -> StepFailed:

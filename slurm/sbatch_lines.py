@@ -8,6 +8,7 @@ import shlex
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from conf.checks import as_yaml, describe, matches, suggestion
@@ -160,7 +161,7 @@ def sbatch_words(job: Job, dependencies: Sequence[str], held: bool = False) -> l
         # Without the second, a job whose dependency has failed waits for ever.
         words += [f"--dependency=afterok:{':'.join(dependencies)}", "--kill-on-invalid-dep=yes"]
     if lead := _signal_lead(job):
-        words.append(f"--signal=B:USR2@{lead}")  # to the job's own program, which hands it on to the step
+        words.append(f"--signal=USR2@{lead}")  # to the step; `slurm/job.sh` sees to the rest
     if held:
         words.append("--hold")
     # A requeued job goes on in its log.
@@ -173,32 +174,35 @@ def line_to_paste(job: Job) -> str:
     words = sbatch_words(job, [f"$job_{name}" for name in job.needs])[:-1]
     # The numbers of other jobs are put in by the shell; everything else is quoted.
     line = " ".join(f'"{word}"' if word.startswith("--dependency=") else shlex.quote(word) for word in words)
-    return f"job_{job.step.name}=$({line} --wrap={shlex.quote(job.script.rstrip().splitlines()[-1])})"
+    return f"job_{job.step.name}=$({line} --wrap={shlex.quote('; '.join(job.script.splitlines()[1:]))})"
 
 
-def job_script(words: Sequence[str], step: str, python: str) -> str:
+def job_script(words: Sequence[str], step: str, python: str, environment: Mapping[str, str]) -> str:
     """The text of a job: it runs one step of the chain and records it.
 
     Args:
         words: what `python -m slurm.submit` was given.
         step: the step's name.
-        python: the interpreter.
+        python: the interpreter; the step has it too, unless the cluster's environment brings another.
+        environment: variables for `slurm/job.sh`, by which the step is started.
     """
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    lines.append(f"export PATH={shlex.quote(str(Path(python).parent))}:$PATH")
     # exec: signals that Slurm sends to the script reach the program.
-    return f"#!/bin/bash\nexec {shell_line([python, '-m', 'slurm.submit', *words, f'only_step={step}'])}\n"
+    lines.append(f"exec {shell_line([python, '-m', 'slurm.submit', *words, f'only_step={step}'])}")
+    return "\n".join(["#!/bin/bash", *lines]) + "\n"
 
 
-def step_words(step: Step, resources: Resources, python: str) -> list[str]:
-    """What runs for a step inside its job: the command itself, or srun that starts it once for each GPU."""
-    command = [python, *step.arguments()]
-    if step.module not in ON_RANKS or resources.nodes * resources.tasks_per_node == 1:
-        return command
-    # A rank that has died must end the others; srun does not take the job's CPUs for a task over by itself.
-    words = ["srun", "--kill-on-bad-exit=1", f"--nodes={resources.nodes}"]
-    words.append(f"--ntasks-per-node={resources.tasks_per_node}")
-    if resources.cpus_per_task is not None:
-        words.append(f"--cpus-per-task={resources.cpus_per_task}")
-    return [*words, *command]
+def step_words(step: Step, scripts: Path) -> list[str]:
+    """What starts a step inside its job, as the batch scripts do: one process for each GPU, or a single one.
+
+    Args:
+        step: the step.
+        scripts: the folder of `job.sh`.
+    """
+    how = "run_job" if step.module in ON_RANKS else "run_alone"
+    start = 'here=$1; shift; source "$here/job.sh" || exit 1; "$@"'
+    return ["bash", "-c", start, "job", str(scripts), how, *step.arguments()[1:]]
 
 
 def seconds_of(time: str) -> int | None:

@@ -5,25 +5,23 @@ All jobs are submitted or none: those that could start at once are held until th
 """
 
 import logging
-import os
 import re
-import shlex
 import sys
-import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from conf.command_line import quote, shell_line
 from conf.errors import InputError
 from conf.files import atomic_write_text
 from conf.provenance import config_hash
 from slurm.chain import Step
-from slurm.cluster import StepFailed
-from slurm.fingerprints import files_below
+from slurm.cluster_env import render
 from slurm.plan import ChainState, Decision
-from slurm.run_step import MARKER, Patience, run_step
+from slurm.run_step import Patience, run_step
 from slurm.sbatch_lines import (
     Job,
     Resources,
@@ -35,60 +33,43 @@ from slurm.sbatch_lines import (
     step_words,
 )
 from slurm.scheduler import Scheduler
+from slurm.slurm_settings import SlurmSettings
 from slurm.submission import Submission, SubmittedJob, jobs_directory, read_submission, write_submission
 
 logger = logging.getLogger(__name__)
-# How long a job that has asked to be requeued waits for Slurm to end it.
-END_SECONDS = 600.0
 
 
-class SlurmCluster:
-    """The Slurm that this machine belongs to; its options are those of `slurm.sbatch_lines.Resources`, and
+@dataclass(frozen=True)
+class SlurmCluster(SlurmSettings):
+    """The Slurm that this machine belongs to.
 
-    commands: other options for all steps of a command, such as `pretrain: {nodes: 4, gpus_per_node: 8}`.
-    steps: other options for one step of the chain.
-    signal_seconds: so long before the end of its time a step is asked to save; its job is then requeued.
-    max_idle_starts: after so many starts of a job without progress it is not requeued any more.
-    grace_seconds, tail_lines: see `slurm.run_step.Patience`.
-    controller_seconds: how long a controller that is away is waited for.
+    Attributes:
+        commands: resources for all steps of a command, over those of the cluster.
+        steps: resources for one step of the chain, over those of its command.
+        signal_seconds: so long before the end of its time a step is asked to save; its job is then requeued.
+        max_idle_starts: after so many starts of a job without progress it is not requeued any more.
+        grace_seconds: see `slurm.run_step.Patience`.
+        tail_lines: likewise.
+        controller_seconds: how long a controller that is away is waited for.
     """
 
-    def __init__(
-        self,
-        partition: str | None = None,
-        account: str | None = None,
-        qos: str | None = None,
-        nodes: int = 1,
-        gpus_per_node: int | None = None,
-        cpus_per_task: int | None = None,
-        time: str | None = None,
-        extra: Sequence[str] = (),
-        commands: Mapping[str, Mapping[str, Any]] | None = None,
-        steps: Mapping[str, Mapping[str, Any]] | None = None,
-        signal_seconds: int = 180,
-        max_idle_starts: int = 3,
-        grace_seconds: float = 150.0,
-        tail_lines: int = 20,
-        controller_seconds: float = 120.0,
-    ) -> None:
-        """Take the options of `cluster`; see the class.
+    commands: dict[str, Any] = field(default_factory=dict)
+    steps: dict[str, Any] = field(default_factory=dict)
+    signal_seconds: int = 180
+    max_idle_starts: int = 3
+    grace_seconds: float = 60.0
+    tail_lines: int = 20
+    controller_seconds: float = 120.0
 
-        Raises:
-            InputError: a value that cannot be.
-        """
-        try:
-            self._everyone = Resources(partition, account, qos, nodes, gpus_per_node, cpus_per_task, time, tuple(extra))
-        except InputError as error:
-            raise InputError(f"'cluster': {error}") from error
-        if signal_seconds < 0 or max_idle_starts < 1 or controller_seconds < 0:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.signal_seconds < 0 or self.max_idle_starts < 1 or self.controller_seconds < 0:
             raise InputError(
                 "cluster.signal_seconds and cluster.controller_seconds must be at least 0 and cluster.max_idle_starts "
-                f"at least 1, but they are {signal_seconds}, {controller_seconds:g} and {max_idle_starts}"
+                f"at least 1, but are {self.signal_seconds}, {self.controller_seconds:g} and {self.max_idle_starts}"
             )
-        self._commands, self._steps = dict(commands or {}), dict(steps or {})
-        self._signal_seconds, self._max_idle_starts = signal_seconds, max_idle_starts
-        self._patience = Patience(grace_seconds, tail_lines)
-        self._scheduler = Scheduler(controller_seconds)
+        Patience(self.grace_seconds, self.tail_lines)
+        _ = self._everyone
 
     def lines(self, state: ChainState, decisions: Sequence[Decision]) -> list[tuple[str, str]]:
         """The sbatch line of every step that has to run; pasted into a shell in this order they submit the chain."""
@@ -96,8 +77,10 @@ class SlurmCluster:
         lines = [(job.step.name, line_to_paste(job)) for job in jobs]
         if jobs:
             # Slurm does not make the folder of a log, and a job without one fails.
-            folder = f"mkdir -p {shlex.quote(str(_log_directory(state.chain.run_dir.absolute())))}"
-            lines[0] = (lines[0][0], f"{folder}\n{lines[0][1]}")
+            run_dir = state.chain.run_dir.absolute()
+            folders = shell_line(["mkdir", "-p", str(_log_directory(run_dir)), str(jobs_directory(run_dir))])
+            words = [sys.executable, "-m", "slurm.submit", *state.words, f"render={quote(str(_environment(run_dir)))}"]
+            lines[0] = (lines[0][0], f"{folders}\n{shell_line(words)}\n{lines[0][1]}")
         return lines
 
     def refuse_if_under_way(self, state: ChainState) -> None:
@@ -138,6 +121,8 @@ class SlurmCluster:
         jobs = self._jobs(state, decisions, submission.comment)
         write_submission(run_dir, submission)
         _log_directory(run_dir).mkdir(parents=True, exist_ok=True)
+        words = ["python", "-m", "slurm.submit", *state.words, f"render={_environment(run_dir)}"]
+        atomic_write_text(_environment(run_dir), render(self, shell_line(words)))
         for job in jobs:
             atomic_write_text(job.script_path, job.script)
         try:
@@ -155,37 +140,53 @@ class SlurmCluster:
         return f"submitted {len(jobs)} jobs: {numbers}; follow them by python -m slurm.status run_dir={run_dir}"
 
     def run_one(self, state: ChainState, decision: Decision) -> None:
-        """Run one step inside its job. A step that saves and stops, asked by a signal, has its job requeued.
+        """Run one step inside its job, started by `slurm/job.sh`, which requeues the job of one that was asked to save.
 
         Raises:
             InputError: its configuration is no longer what was submitted.
-            StepFailed: it failed, or stopped and is not to go on.
+            StepFailed: it failed or was interrupted.
         """
-        step, run_dir = decision.step, state.chain.run_dir
-        submission = read_submission(run_dir)
+        step = decision.step
+        submission = read_submission(state.chain.run_dir)
         submitted = None if submission is None else submission.jobs.get(step.name)
         if submitted is not None and submitted.config != _config_hash(state, step):
             raise InputError(
                 f"the configuration of step '{step.name}' has changed since it was submitted: submit the chain again"
             )
-        words = step_words(step, self._resources(step), sys.executable)
+        scripts = Path(__file__).resolve().parent
+        patience = Patience(self.grace_seconds, self.tail_lines)
+        run_step(state, decision, step.name, step_words(step, scripts), patience)
+
+    @property
+    def _scheduler(self) -> Scheduler:
+        return Scheduler(self.controller_seconds)
+
+    @property
+    def _everyone(self) -> Resources:
         try:
-            run_step(state, decision, step.name, words, self._patience)
-        except StepFailed as failure:
-            own = os.environ.get("SLURM_JOB_ID")
-            if not failure.goes_on or own is None or submission is None:
-                raise
-            self._requeue(run_dir, step, int(own), submission.comment, failure)
+            return Resources(
+                self.partition,
+                self.account,
+                self.qos,
+                self.nodes,
+                self.gpus_per_node,
+                self.cpus_per_task,
+                self.time,
+                tuple(self.extra),
+            )
+        except InputError as error:
+            raise InputError(f"'cluster': {error}") from error
 
     def _resources(self, step: Step) -> Resources:
-        return resources_of(step, self._everyone, self._commands, self._steps)
+        return resources_of(step, self._everyone, self.commands, self.steps)
 
     def _jobs(self, state: ChainState, decisions: Sequence[Decision], comment: str) -> list[Job]:
         """The jobs of the steps that have to run, each after those it needs."""
-        check_names(state.chain, self._steps)
+        check_names(state.chain, self.steps)
         run_dir = state.chain.run_dir.absolute()
         running = [decision.step for decision in decisions if decision.action != "skip"]
         names = {step.name for step in running}
+        environment = {"CLUSTER_ENV": str(_environment(run_dir)), "MAX_IDLE_STARTS": str(self.max_idle_starts)}
         run_name = re.sub(r"[^\w.-]", "_", run_dir.name)
         return [
             Job(
@@ -197,9 +198,9 @@ class SlurmCluster:
                 directory=str(Path.cwd()),
                 # Slurm fills in what follows a %.
                 output=str(_log_directory(run_dir)).replace("%", "%%") + f"/{step.name}-%j.log",
-                script=job_script(state.words, step.name, sys.executable),
+                script=job_script(state.words, step.name, sys.executable, environment),
                 script_path=str(jobs_directory(run_dir) / f"{step.name}.sh"),
-                signal_seconds=self._signal_seconds,
+                signal_seconds=self.signal_seconds,
             )
             for step in running
         ]
@@ -226,45 +227,15 @@ class SlurmCluster:
         self._scheduler.cancel(sorted(left.values()))
         (jobs_directory(run_dir) / "submission.json").unlink(missing_ok=True)
 
-    def _requeue(self, run_dir: Path, step: Step, own: int, comment: str, failure: StepFailed) -> None:
-        """Requeue this job and wait for Slurm to end it; to end by itself would count as done or as failed.
-
-        Raises:
-            StepFailed: the job was cancelled, or has made no progress for too long.
-        """
-        found = self._scheduler.states([own], comment).get(own)
-        if found is None or found.state != "RUNNING":
-            raise failure
-        done = f"job {own}, {_amount_done(run_dir, step)}\n"
-        history = jobs_directory(run_dir) / f"{step.name}.requeues"
-        with history.open("a", encoding="utf-8") as handle:
-            handle.write(done)
-        last = history.read_text(encoding="utf-8").splitlines(keepends=True)[-self._max_idle_starts :]
-        if last.count(done) == self._max_idle_starts:
-            raise StepFailed(
-                f"step '{step.name}' was stopped {self._max_idle_starts} times without progress ({done.strip()}), so "
-                "it is not requeued: give it more time (cluster.steps.NAME.time), or see its log for what takes it",
-                failure.exit_code,
-            )
-        logger.info("%s; the job is requeued", failure)
-        self._scheduler.requeue(own)
-        time.sleep(END_SECONDS)
-        raise failure
-
 
 def _log_directory(run_dir: Path) -> Path:
     return run_dir / "logs" / "jobs"
 
 
+def _environment(run_dir: Path) -> Path:
+    return jobs_directory(run_dir) / "cluster.env"
+
+
 def _config_hash(state: ChainState, step: Step) -> str:
     """Hash of a step's configuration; where the run directory lies does not count."""
     return config_hash(state.parts(step).config)
-
-
-def _amount_done(run_dir: Path, step: Step) -> str:
-    """How much of a step is there: the step of training that it has saved, or else its files and bytes."""
-    files = [file for output in step.outputs for file in files_below(run_dir / output)]
-    marker = next((file for file in files if file.name == MARKER), None)
-    if marker is not None:
-        return marker.read_text(encoding="utf-8").strip()
-    return f"{len(files)} files of {sum(file.stat().st_size for file in files)} bytes"

@@ -23,18 +23,20 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.checks import check_config, check_target, suggestion
 from conf.command import CONFIG_DIRECTORY, cause, command, compose
-from conf.command_line import override_name, quote
+from conf.command_line import override_name, quote, shell_line
 from conf.composition import any_of, top_level
 from conf.errors import InputError
-from conf.files import directory_lock
+from conf.files import atomic_write_text, directory_lock
 from conf.provenance import write_provenance
 from slurm.chain import Chain, Step, check_passed_groups, config_name_of, read_chain
 from slurm.cluster import Cluster, StepFailed
+from slurm.cluster_env import render
 from slurm.fingerprints import Fingerprints, matching
 from slurm.keys import names_an_output
 from slurm.plan import ChainState, Decision
 from slurm.records import read_record, steps_directory
 from slurm.run_step import duration
+from slurm.slurm_settings import SlurmSettings
 
 logger = logging.getLogger(__name__)
 # How long a job waits while a submission holds the run directory, and for what its predecessors wrote to be seen.
@@ -55,15 +57,17 @@ class SubmitOptions:
         run_dir: everything the chain writes lies below it.
         dry_run: show each step, its command line, whether it would run and why, and do nothing.
         only_step: run this step alone, here and now; the jobs of `cluster=slurm` do.
+        render: instead of running a chain, write the environment of a Slurm cluster's jobs to this file.
     """
 
-    chain: Any = MISSING
+    chain: Any = None
     cluster: Any = MISSING
     corpus: Any = None
     runner: Any = None
     run_dir: str = MISSING
     dry_run: bool = False
     only_step: str | None = None
+    render: str | None = None
 
 
 def step_that_has(option: str, config: DictConfig) -> str | None:
@@ -92,6 +96,12 @@ def step_that_has(option: str, config: DictConfig) -> str | None:
 def main(config: DictConfig) -> None:
     """Plan a chain, then show the plan or run it."""
     begun = time.monotonic()
+    if config.render is not None:
+        _render_environment(config)
+        return
+    if config.get("chain") is None:
+        choices = any_of(sorted(path.stem for path in (CONFIG_DIRECTORY / "chain").glob("*.yaml")))
+        raise InputError(f"option 'chain' must be chosen: add chain=CHOICE to the command line ({choices})")
     overrides = [str(line) for line in HydraConfig.get().overrides.task]
     check_passed_groups(config.chain, _groups_on_the_command_line(overrides))
     chain = read_chain(config.chain, config.run_dir, overrides)
@@ -171,9 +181,25 @@ def _words(overrides: Sequence[str], run_dir: str) -> list[str]:
     """The words after `python -m slurm.submit` that describe this chain, be it one job of a sweep."""
     folder = _own_configuration_folder()
     words = [] if folder is None else ["--config-dir", folder]
-    words += [line for line in overrides if override_name(line) not in ("run_dir", "dry_run", "only_step")]
+    words += [line for line in overrides if override_name(line) not in ("run_dir", "dry_run", "only_step", "render")]
     words += [line for line in HydraConfig.get().overrides.hydra if override_name(line) == "hydra.searchpath"]
     return [*words, f"run_dir={quote(run_dir)}"]
+
+
+def _render_environment(config: DictConfig) -> None:
+    """Write `cluster.env`, which the batch scripts read before there is a python."""
+    settings = hydra.utils.instantiate(config.cluster, _convert_="all")
+    if not isinstance(settings, SlurmSettings):
+        raise InputError(
+            "render writes the environment of a Slurm cluster's jobs: add cluster=slurm, or your own of it"
+        )
+    own = _own_configuration_folder()
+    folder = [] if own is None else ["--config-dir", own]
+    overrides = [str(line) for line in HydraConfig.get().overrides.task]
+    atomic_write_text(
+        config.render, render(settings, shell_line(["python", "-m", "slurm.submit", *folder, *overrides]))
+    )
+    print(f"written: {config.render}")
 
 
 def _groups_on_the_command_line(overrides: Sequence[str]) -> list[str]:

@@ -27,7 +27,9 @@ def step(name: str, module: str = "pipeline", needs: tuple[str, ...] = ()) -> St
 
 
 def job(one: Step, resources: Resources, needs: tuple[str, ...] = (), signal_seconds: int = 180) -> Job:
-    script = job_script(["chain=toy", "corpus.paths=[it's here.txt]"], one.name, "python")
+    script = job_script(
+        ["chain=toy", "corpus.paths=[it's here.txt]"], one.name, "/venv/bin/python", {"CLUSTER_ENV": "a b"}
+    )
     return Job(one, resources, needs, f"toy.{one.name}", "tag", "/work", "/work/%j.log", script, "x.sh", signal_seconds)
 
 
@@ -91,17 +93,14 @@ def test_the_line_to_paste_names_the_jobs_before_it_and_runs_the_same_program() 
     assert line.startswith("job_b=$(sbatch --parsable ") and '"--dependency=afterok:$job_a"' in line
     words = shlex.split(line.removeprefix("job_b=$(").removesuffix(")"))
     wrapped = next(word for word in words if word.startswith("--wrap=")).removeprefix("--wrap=")
+    assert wrapped.startswith("export CLUSTER_ENV='a b'; export PATH=/venv/bin:$PATH; exec /venv/bin/python -m")
     assert shlex.split(wrapped)[-3:] == ["chain=toy", "corpus.paths=[it's here.txt]", "only_step=b"]
 
 
-def test_several_gpus_are_one_process_each_of_a_command_that_runs_on_ranks() -> None:
-    asked = Resources(nodes=2, gpus_per_node=4, cpus_per_task=6)
-    words = step_words(step("pretrain", "pretrain"), asked, "python")
-    assert words[0] == "srun" and "--ntasks-per-node=4" in words and "--cpus-per-task=6" in words
-    assert words[-4:] == ["python", "-m", "pretrain", "a=1"]
-    one = step_words(step("pretrain", "pretrain"), Resources(gpus_per_node=1), "python")
-    assert one == ["python", "-m", "pretrain", "a=1"]
-    assert step_words(step("shards"), Resources(gpus_per_node=4), "python")[0] == "python"
+def test_a_command_that_runs_on_ranks_is_started_on_all_of_them_and_every_other_once() -> None:
+    words = step_words(step("train", "pretrain"), Path("/scripts"))
+    assert words[-4:] == ["/scripts", "run_job", "pretrain", "a=1"]
+    assert step_words(step("shards"), Path("/scripts"))[-3:] == ["run_alone", "pipeline", "a=1"]
 
 
 @given(st.integers(0, 6), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
@@ -119,4 +118,4 @@ def test_a_time_limit_is_read_as_sbatch_reads_it(days: int, hours: int, minutes:
 def test_a_short_job_is_not_asked_to_save_as_soon_as_it_starts(time: str | None, signal: int | None) -> None:
     words = sbatch_words(job(step("a"), Resources(time=time)), [])
     sent = [word for word in words if word.startswith("--signal=")]
-    assert sent == ([] if signal is None else [f"--signal=B:USR2@{signal}"])
+    assert sent == ([] if signal is None else [f"--signal=USR2@{signal}"])

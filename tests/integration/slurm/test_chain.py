@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.slurm_lab import SlurmLab, reason_to_skip
+from tests.helpers.slurm_lab import SlurmLab
 from tests.helpers.toy_chain import Toy
 
-SLURM = ("cluster=slurm", "cluster.partition=main")
+SLURM = ("cluster=slurm", "cluster.partition=main", "cluster.cpus_per_task=2", "cluster.time='10:00'")
 
 
 class SlurmToy(Toy):
@@ -46,14 +46,6 @@ class SlurmToy(Toy):
         done = self.submit(*overrides)
         assert done.returncode == 0, done.stdout + done.stderr
         return {step: self.lab.wait(job) for step, job in self.jobs().items()}
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[SlurmLab]:
-    if reason := reason_to_skip():
-        pytest.skip(reason)
-    with SlurmLab(nodes=2) as running:
-        yield running
 
 
 @pytest.fixture
@@ -121,9 +113,8 @@ def test_a_chain_under_way_is_not_submitted_twice_and_can_be_cancelled(toy: Slur
 
 
 def test_a_submission_that_was_killed_half_way_is_taken_back_by_the_next(toy: SlurmToy) -> None:
-    assert toy.submit().returncode == 0
+    assert toy.submit("cluster.extra=['--begin=now+1hour']").returncode == 0
     jobs = toy.jobs()
-    toy.lab.run("scontrol", "hold", ",".join(map(str, jobs.values())))
     path = toy.run_dir / "steps/slurm/submission.json"
     torn = json.loads(path.read_text())
     del torn["jobs"]["last"]  # taken by Slurm, but killed before it was written down
@@ -139,10 +130,18 @@ def test_a_job_asked_to_save_near_its_end_is_requeued_and_goes_on(toy: SlurmToy)
     toy.wait_for(toy.run_dir / "middle/waiting", 60)
     toy.go.touch()
     (toy.run_dir / "middle/waiting").unlink()
-    toy.lab.run("scancel", "--batch", "--signal=USR2", str(middle))
-    if toy.lab.state(middle) == "RUNNING":
-        time.sleep(2)
+    toy.lab.run("scancel", "--signal=USR2", str(middle))
     toy.lab.start_requeued(middle)
     assert [toy.lab.wait(job) for job in toy.jobs().values()] == ["COMPLETED"] * 3
     log = next((toy.run_dir / "logs/jobs").glob("middle-*.log")).read_text()
-    assert "the job is requeued" in log and "goes on where it was interrupted" in log
+    assert "requeued, to go on from there" in log and "goes on where it was interrupted" in log
+
+
+def test_a_controller_that_is_away_for_a_while_is_waited_for(toy: SlurmToy) -> None:
+    toy.lab.kill_controller()
+    submitting = toy.start(*SLURM)
+    time.sleep(6)
+    toy.lab.start_controller()
+    output = submitting.communicate(timeout=120)[0]
+    assert submitting.returncode == 0, output
+    assert [toy.lab.wait(job) for job in toy.jobs().values()] == ["COMPLETED"] * 3
