@@ -171,8 +171,10 @@ requeue() {
   fi
   echo "stopped at $1; requeued, to go on from there"
   for try in $(seq 24); do
-    # Slurm ends this script here; to go on would race with that.
-    scontrol requeue "$SLURM_JOB_ID" && sleep 600
+    if scontrol requeue "$SLURM_JOB_ID"; then
+      trap - TERM USR2
+      sleep 600 # Slurm ends this script here; to go on would race with that
+    fi
     sleep 5
   done
   fail "Slurm did not requeue this job; submitted again, the same command goes on"

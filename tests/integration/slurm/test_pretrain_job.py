@@ -63,14 +63,17 @@ def test_a_job_asked_to_stop_saves_and_is_requeued_and_ends_as_the_undisturbed_r
 
 
 @pytest.mark.full
-def test_a_job_whose_time_ends_goes_on_in_another_until_it_is_done(
+def test_a_job_whose_time_ends_is_requeued_and_ends_as_the_undisturbed_run(
     lab: SlurmLab, shards: Path, undisturbed: Path, folder: Path
 ) -> None:
-    """Slurm counts a time limit in minutes, and may give its signal up to a minute early: here, at once or nearly."""
-    job = lab.sbatch(
-        *RESOURCES[:-1], "--time=2", "--signal=USR2@60", SCRIPT, *options(shards, "run"), cwd=folder
-    )  # fmt: skip
-    assert lab.wait(job, 300) == "COMPLETED", log_of(folder, job)
+    """Slurm's signal may come up to a minute early: before the first step, or in the midst of training."""
+    limit = "--time=2", "--signal=USR2@90"
+    job = lab.sbatch(*RESOURCES[:-1], *limit, SCRIPT, *options(shards, "run"), cwd=folder)
+    lab.wait_for_state(job, "RUNNING")
+    lab.wait_for_state(job, "PENDING", 120)
+    lab.run("scontrol", "update", f"JobId={job}", "TimeLimit=10")
+    lab.start_requeued(job)
+    assert lab.wait(job) == "COMPLETED", log_of(folder, job)
     assert_same_run(folder / "run", undisturbed)
 
 
