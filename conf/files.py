@@ -137,25 +137,35 @@ def prepare_own_directory(path: str | Path, written: Collection[str], what: str)
 
 
 @contextlib.contextmanager
-def directory_lock(path: str | Path) -> Iterator[None]:
-    """Hold a directory as its only writer.
+def directory_lock(path: str | Path, shared: bool = False, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Hold a directory as its only writer, or as one of several that write to different parts of it.
 
     The lock is the kernel's (`flock`), so it ends with the process however that ends; the file `.lock` names the
     holder for the other's error sentence.
+
+    Args:
+        path: the directory.
+        shared: others that hold it so may hold it too.
+        wait_seconds: how long another may hold it before that is an error.
 
     Raises:
         InputError: another process holds the directory.
     """
     directory = prepare_output_directory(path)
     lock_path = directory / ".lock"
+    until = time.monotonic() + wait_seconds
     with lock_path.open("a+", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"'{directory}' is in use by another run ({_holder(lock_path)}): "
-                "wait for it, stop it, or choose another directory"
-            ) from error
+        while True:
+            try:
+                fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= until:
+                    raise InputError(
+                        f"'{directory}' is in use by another run ({_holder(lock_path)}): "
+                        "wait for it, stop it, or choose another directory"
+                    ) from error
+                time.sleep(0.2)
         handle.truncate(0)
         handle.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}))
         handle.flush()

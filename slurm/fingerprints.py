@@ -4,6 +4,7 @@ A hash is reused only while size, modification time, change time and inode are a
 time at every write, and no ordinary call can set it back. Must not import `pipeline` or `pretrain`.
 """
 
+import fcntl
 import glob
 import json
 import os
@@ -19,14 +20,8 @@ class Fingerprints:
     def __init__(self, store: Path) -> None:
         """Read what an earlier run stored; a store that is missing or damaged only costs time."""
         self._store = store
-        self._known: dict[str, list[int | str]] = {}
-        self._changed = False
-        try:
-            known = json.loads(store.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return
-        if isinstance(known, dict):
-            self._known = known
+        self._known = _read(store)
+        self._learnt: dict[str, list[int | str]] = {}
 
     def of(self, path: Path) -> str:
         """The content hash of a file (`conf.files.fingerprint_file`)."""
@@ -37,16 +32,26 @@ class Fingerprints:
         if isinstance(known, list) and known[:-1] == stamp:
             return str(known[-1])
         fingerprint = fingerprint_file(path)
-        self._known[name] = [*stamp, fingerprint]
-        self._changed = True
+        self._known[name] = self._learnt[name] = [*stamp, fingerprint]
         return fingerprint
 
     def save(self) -> None:
-        """Store what was learnt. Call it with the run directory locked."""
-        if self._changed:
-            self._store.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write_text(self._store, json.dumps(self._known))
-            self._changed = False
+        """Add what was learnt to the store; steps that run side by side, on other machines too, keep each other's."""
+        if not self._learnt:
+            return
+        self._store.parent.mkdir(parents=True, exist_ok=True)
+        with self._store.with_name(f".{self._store.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            atomic_write_text(self._store, json.dumps(_read(self._store) | self._learnt))
+        self._learnt = {}
+
+
+def _read(store: Path) -> dict[str, list[int | str]]:
+    try:
+        known = json.loads(store.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def files_below(path: Path) -> Iterator[Path]:

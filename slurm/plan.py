@@ -3,7 +3,7 @@
 Must not import `pipeline` or `pretrain`, and writes nothing: `dry_run=true` shows exactly this plan.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,11 +35,17 @@ class Decision:
 class ChainState:
     """A chain and what is on disk of it."""
 
-    def __init__(self, chain: Chain, configs: Mapping[str, DictConfig], fingerprints: Fingerprints) -> None:
-        """Take the chain, the composed configuration of each step's command by step name, and known file hashes."""
+    def __init__(
+        self, chain: Chain, configs: Mapping[str, DictConfig], fingerprints: Fingerprints, words: Sequence[str] = ()
+    ) -> None:
+        """Take the chain, the composed configuration of each step's command by step name, and known file hashes.
+
+        `words` are those after `python -m slurm.submit` that describe this chain.
+        """
         self.chain = chain
         self.configs = configs
         self.fingerprints = fingerprints
+        self.words = tuple(words)
 
     def parts(self, step: Step) -> Parts:
         """The parts of a step's key as things are now."""

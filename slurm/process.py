@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 ESCAPE_CODES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[=>78cM]")
-FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.2
 # How long processes that the command left behind get between SIGTERM and SIGKILL.
@@ -86,9 +86,10 @@ def run_logged(
 ) -> Outcome:
     """Run a command to its end, with its output shown and logged.
 
-    The command leads a process group of its own. SIGINT, SIGTERM and SIGHUP sent to this process go on to that group;
-    what is still there `grace_seconds` later, or at a second signal, is killed. When the command has ended, however it
-    did, nothing of its group is left. Should this process itself be killed, the kernel sends the command SIGTERM.
+    The command leads a process group of its own. SIGINT, SIGTERM, SIGHUP and SIGUSR2 sent to this process go on to that
+    group; what is still there `grace_seconds` later, or at a second signal, is killed. When the command has ended,
+    however it did, nothing of its group is left. Should this process itself be killed, the kernel sends the command
+    SIGTERM.
 
     Args:
         arguments: the command line.

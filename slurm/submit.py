@@ -5,12 +5,13 @@ Must not import `pipeline` or `pretrain` to plan; a step that will run has its c
 
 import importlib
 import logging
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.config_search_path import ConfigSearchPath
@@ -20,22 +21,27 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from conf.checks import check_config, check_target
+from conf.checks import check_config, check_target, suggestion
 from conf.command import CONFIG_DIRECTORY, cause, command, compose
-from conf.command_line import override_name, shell_line
+from conf.command_line import override_name, quote, shell_line
 from conf.composition import any_of, top_level
 from conf.errors import InputError
-from conf.files import directory_lock
+from conf.files import atomic_write_text, directory_lock
 from conf.provenance import write_provenance
 from slurm.chain import Chain, Step, check_passed_groups, config_name_of, read_chain
 from slurm.cluster import Cluster, StepFailed
+from slurm.cluster_env import render
 from slurm.fingerprints import Fingerprints, matching
 from slurm.keys import names_an_output
-from slurm.local import duration
 from slurm.plan import ChainState, Decision
-from slurm.records import steps_directory
+from slurm.records import read_record, steps_directory
+from slurm.run_step import duration
+from slurm.slurm_settings import SlurmSettings
 
 logger = logging.getLogger(__name__)
+# How long a job waits while a submission holds the run directory, and for what its predecessors wrote to be seen.
+LOCK_SECONDS = 60.0
+SHARED_FILES_SECONDS = 90.0
 PASSED_GROUPS = ("corpus", "runner")
 
 
@@ -50,14 +56,18 @@ class SubmitOptions:
         runner: likewise.
         run_dir: everything the chain writes lies below it.
         dry_run: show each step, its command line, whether it would run and why, and do nothing.
+        only_step: run this step alone, here and now; the jobs of `cluster=slurm` do.
+        render: instead of running a chain, write the environment of a Slurm cluster's jobs to this file.
     """
 
-    chain: Any = MISSING
+    chain: Any = None
     cluster: Any = MISSING
     corpus: Any = None
     runner: Any = None
     run_dir: str = MISSING
     dry_run: bool = False
+    only_step: str | None = None
+    render: str | None = None
 
 
 def step_that_has(option: str, config: DictConfig) -> str | None:
@@ -86,21 +96,31 @@ def step_that_has(option: str, config: DictConfig) -> str | None:
 def main(config: DictConfig) -> None:
     """Plan a chain, then show the plan or run it."""
     begun = time.monotonic()
+    if config.render is not None:
+        _render_environment(config)
+        return
+    if config.get("chain") is None:
+        choices = any_of(sorted(path.stem for path in (CONFIG_DIRECTORY / "chain").glob("*.yaml")))
+        raise InputError(f"option 'chain' must be chosen: add chain=CHOICE to the command line ({choices})")
     overrides = [str(line) for line in HydraConfig.get().overrides.task]
     check_passed_groups(config.chain, _groups_on_the_command_line(overrides))
     chain = read_chain(config.chain, config.run_dir, overrides)
     chain = replace(chain, steps=tuple(_with_own_configuration(step) for step in chain.steps))
-    configs = _compose_all(chain)
+    if config.only_step is not None:
+        _run_only(config.only_step, chain, hydra.utils.instantiate(config.cluster, _convert_="all"))
+        return
+    configs = _compose_all(chain.steps)
     _require_passed_groups(config, chain, configs)
-    cluster: Cluster = hydra.utils.instantiate(config.cluster)
-    state = ChainState(chain, configs, _fingerprints(chain))
+    cluster: Cluster = hydra.utils.instantiate(config.cluster, _convert_="all")
+    state = ChainState(chain, configs, _fingerprints(chain), _words(overrides, config.run_dir))
     decisions = state.plan()
     _check(decisions, state)  # before anything is written
     if config.dry_run:
         _show(chain, decisions)
-        for decision in decisions:
-            print(f"\n# {decision.step.name}\n{shell_line(cluster.command_line(decision.step))}")
+        for name, line in cluster.lines(state, decisions):
+            print(f"\n# {name}\n{line}")
         return
+    cluster.refuse_if_under_way(state)
     with directory_lock(chain.run_dir):
         decisions = state.plan()  # again, for another submit may just have ended
         state.fingerprints.save()
@@ -111,13 +131,75 @@ def main(config: DictConfig) -> None:
         _show(chain, decisions)
         write_provenance(chain.run_dir, config, inputs={}, seeds={})
         try:
-            cluster.run(state, decisions)
+            handed_over = cluster.run(state, decisions)
         except StepFailed as failure:
-            print(f"error: {failure}", file=sys.stderr, flush=True)
-            sys.exit(failure.exit_code)
-        print(
-            f"done: all {len(decisions)} steps of {chain.run_dir} are complete ({duration(time.monotonic() - begun)})"
+            _end(failure)
+        all_done = f"done: all {len(decisions)} steps of {chain.run_dir} are complete"
+        print(handed_over or f"{all_done} ({duration(time.monotonic() - begun)})")
+
+
+def _run_only(name: str, chain: Chain, cluster: Cluster) -> None:
+    """Run one step, beside others of the chain that may run elsewhere; nothing if it is complete.
+
+    Raises:
+        InputError: there is no such step, or one that it needs is not complete.
+    """
+    names = [step.name for step in chain.steps]
+    if name not in names:
+        raise InputError(f"only_step names '{name}', which is no step of the chain: {suggestion(name, names)}")
+    step = chain.steps[names.index(name)]
+    state = ChainState(chain, _compose_all([step]), _fingerprints(chain))
+    with directory_lock(chain.run_dir, shared=True, wait_seconds=LOCK_SECONDS):
+        _wait_for_needs(chain, step)
+        decision = state.decide(step)
+        if decision.action == "skip":
+            print(f"nothing to do: step '{name}' is complete")
+            return
+        try:
+            cluster.run_one(state, decision)
+        except StepFailed as failure:
+            _end(failure)
+
+
+def _wait_for_needs(chain: Chain, step: Step) -> None:
+    """Wait until the records of the steps that a step needs are seen here: a shared file system may show them late."""
+    until = time.monotonic() + SHARED_FILES_SECONDS
+    while lacking := [need for need in step.needs if read_record(chain.run_dir, need) is None]:
+        # After a failure there are none to come.
+        if time.monotonic() > until or not os.environ.get("SLURM_JOB_ID"):
+            raise InputError(f"step '{step.name}' needs {any_of(lacking)}, of which no complete run is recorded")
+        os.listdir(steps_directory(chain.run_dir))  # noqa: PTH208  asks a network file system anew
+        time.sleep(1.0)
+
+
+def _end(failure: StepFailed) -> NoReturn:
+    print(f"error: {failure}", file=sys.stderr, flush=True)
+    sys.exit(failure.exit_code)
+
+
+def _words(overrides: Sequence[str], run_dir: str) -> list[str]:
+    """The words after `python -m slurm.submit` that describe this chain, be it one job of a sweep."""
+    folder = _own_configuration_folder()
+    words = [] if folder is None else ["--config-dir", folder]
+    words += [line for line in overrides if override_name(line) not in ("run_dir", "dry_run", "only_step", "render")]
+    words += [line for line in HydraConfig.get().overrides.hydra if override_name(line) == "hydra.searchpath"]
+    return [*words, f"run_dir={quote(run_dir)}"]
+
+
+def _render_environment(config: DictConfig) -> None:
+    """Write `cluster.env`, which the batch scripts read before there is a python."""
+    settings = hydra.utils.instantiate(config.cluster, _convert_="all")
+    if not isinstance(settings, SlurmSettings):
+        raise InputError(
+            "render writes the environment of a Slurm cluster's jobs: add cluster=slurm, or your own of it"
         )
+    own = _own_configuration_folder()
+    folder = [] if own is None else ["--config-dir", own]
+    overrides = [str(line) for line in HydraConfig.get().overrides.task]
+    atomic_write_text(
+        config.render, render(settings, shell_line(["python", "-m", "slurm.submit", *folder, *overrides]))
+    )
+    print(f"written: {config.render}")
 
 
 def _groups_on_the_command_line(overrides: Sequence[str]) -> list[str]:
@@ -136,8 +218,8 @@ def _own_configuration_folder() -> str | None:
     return next((source.path for source in sources if source.provider == "command-line"), None)
 
 
-def _compose_all(chain: Chain) -> dict[str, DictConfig]:
-    """The configuration of each step's command, by step name."""
+def _compose_all(steps: Sequence[Step]) -> dict[str, DictConfig]:
+    """The configuration of the command of each of these steps, by step name."""
     folder = _own_configuration_folder()
     if folder is not None:
 
@@ -149,7 +231,7 @@ def _compose_all(chain: Chain) -> dict[str, DictConfig]:
 
         Plugins.instance().register(OwnConfiguration)
     GlobalHydra.instance().clear()  # composing another command's options needs Hydra's one global place
-    return {step.name: _compose(step) for step in chain.steps}
+    return {step.name: _compose(step) for step in steps}
 
 
 def _compose(step: Step) -> DictConfig:

@@ -21,7 +21,10 @@ from pretrain.trainer import Callback, Ending, Trainer
 logger = logging.getLogger(__name__)
 MARKER = "requeue"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+STARTS = "starts"
 END_OF_JOB = "SLURM_JOB_END_TIME"
+# Set by the batch scripts of slurm/: a folder of the job, where rank 0 leaves word of its progress for them.
+JOB_DIRECTORY = "PALIMPSEST_JOB_DIRECTORY"
 _ONE_PRESS_SECONDS = 1.0
 
 
@@ -76,7 +79,9 @@ class Preemption(Callback):
         environment: Mapping[str, str] = os.environ,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._marker = run_dir / MARKER
+        job = environment.get(JOB_DIRECTORY)
+        self._job = Path(job) if job else None
+        self._markers = [folder / MARKER for folder in (run_dir, self._job) if folder is not None]
         self._now = now
         started = psutil.Process().create_time()
         end = end_of_time(time_limit_minutes, save_before_end_seconds, environment, started)
@@ -115,17 +120,22 @@ class Preemption(Callback):
         return self._stop_at is not None and now + self._longest_step >= self._stop_at
 
     def on_start(self, trainer: Trainer) -> None:
-        """Remove the marker of an earlier session."""
+        """Remove the marker of an earlier session, and tell the batch script where this one begins."""
         self._first_step = trainer.progress.step
         if trainer.group.ranks.is_main:
-            self._marker.unlink(missing_ok=True)
+            for marker in self._markers:
+                marker.unlink(missing_ok=True)
+            if self._job is not None:
+                with (self._job / STARTS).open("a") as starts:
+                    starts.write(f"step {self._first_step}\n")
 
     def on_end(self, trainer: Trainer, ending: Ending) -> None:
         """Write the marker once the checkpoint lies on disk."""
         if ending == "preempted":
             reasons = [reason for reason in trainer.group.gather(self._reason()) if reason is not None]
             if trainer.group.ranks.is_main:
-                atomic_write_text(self._marker, f"step {trainer.progress.step}\n")
+                for marker in self._markers:
+                    atomic_write_text(marker, f"step {trainer.progress.step}\n")
                 step, reason = trainer.progress.step, next(iter(reasons), "asked to stop")
                 logger.info("%s: saved and stopped at step %d; the same command goes on from there", reason, step)
                 if step == self._first_step and self._stop_at is not None:

@@ -1,3 +1,4 @@
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +100,18 @@ def test_a_remembered_hash_is_dropped_when_the_file_changes_at_the_same_size_and
     path.write_text("two")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert Fingerprints(store).of(path) != before
+
+
+def test_steps_that_run_side_by_side_keep_each_others_hashes(tmp_path: Path) -> None:
+    store = tmp_path / "known.json"
+    paths = [tmp_path / name for name in ("x", "y")]
+    stores = [Fingerprints(store) for _ in paths]
+    for path, known in zip(paths, stores, strict=True):
+        path.write_text(path.name)
+        known.of(path)
+    for known in stores:
+        known.save()
+    assert set(json.loads(store.read_text())) == {str(path) for path in paths}
 
 
 def test_paths_that_are_keys_of_an_option_are_inputs_too_and_move_with_the_run(parts_of, tmp_path: Path) -> None:
