@@ -19,7 +19,6 @@ from pretrain.ranks import Ranks, from_environment
 
 if TYPE_CHECKING:
     from pretrain.evaluation.finetuning_ranks import FinetuningRanks
-    from pretrain.freed_memory import keep_freed_memory
 
 COLLECTIVE_TIMEOUT_SECONDS = 1800.0  # the first rank writes results, and saves encoders, while the others wait
 
@@ -68,6 +67,7 @@ def _work(config: DictConfig, ranks: Ranks) -> str:
 
     from pretrain.distributed import Group, threads_of_a_rank
     from pretrain.evaluation.finetuning_ranks import FinetuningRanks
+    from pretrain.freed_memory import keep_freed_memory
 
     keep_freed_memory()
     torch.set_num_threads(threads_of_a_rank(os.environ, ranks.local_world_size))
