@@ -90,12 +90,14 @@ def _finetune(config: DictConfig, ranks: FinetuningRanks | None) -> None:
     from pretrain.evaluation.command import run
     from pretrain.evaluation.sweep import best_sentences, write_sweep
     from pretrain.evaluation.tasks.finetuned import Finetuned
-    from pretrain.precision import resolve_precision
+    from pretrain.precision import warn_of_slow_bf16
 
     task = hydra.utils.instantiate(config.task, _convert_="all")
     if not isinstance(task, Finetuned):
         raise InputError(f"task '{config.task.get('name')}' needs no fine-tuning: score it with `pretrain.evaluate`")
-    resolve_precision(task.recipe.precision, "cuda" if ranks is not None and torch.cuda.is_available() else "cpu")
+    if ranks is None or ranks.group.ranks.is_main:
+        on_gpu = ranks is not None and torch.cuda.is_available()
+        warn_of_slow_bf16(task.recipe.precision, "cuda" if on_gpu else "cpu")
     task = replace(task, only_with_tasks=False)  # a suite may leave a task out; one that is named by itself is run
     if config.sizes is not None:
         task = replace(task, sizes=list(config.sizes))

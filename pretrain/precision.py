@@ -30,19 +30,17 @@ def choose_precision(device_type: str, *, has_bf16: bool) -> Precision:
 
 
 def resolve_precision(asked: Precision | Literal["auto"], device_type: str) -> Precision:
-    """Return the precision that `asked` means on this machine's devices of a type ("cpu", "cuda").
+    """Return the precision that `asked` means on this machine's devices of a type ("cpu", "cuda")."""
+    return choose_precision(device_type, has_bf16=computes_bf16(device_type)) if asked == "auto" else asked
 
-    Logs a warning where bf16 was asked for by name and the hardware has no instructions for it.
-    """
-    if asked == "auto":
-        return choose_precision(device_type, has_bf16=computes_bf16(device_type))
+
+def warn_of_slow_bf16(asked: str, device_type: str) -> None:
+    """Log a warning where bf16 is asked for by name and the hardware has no instructions for it."""
     if asked == "bf16" and not computes_bf16(device_type):
         instead = choose_precision(device_type, has_bf16=False)
         logger.warning(
-            "this %s has no instructions for bf16, which makes it many times slower than %s: set precision to %s or "
-            "auto",
-            device_type.upper() if device_type == "cpu" else "GPU",
+            "this %s has no instructions for bf16, which makes it many times slower than %s: set precision to %s",
+            "CPU" if device_type == "cpu" else "GPU",
             instead,
             instead,
         )
-    return asked

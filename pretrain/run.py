@@ -44,7 +44,7 @@ from pretrain.models.config import ConvSeq2SeqConfig
 from pretrain.models.trained_languages import TrainedLanguages
 from pretrain.options import TrainerOptions
 from pretrain.peak_flops import device_peak
-from pretrain.precision import Precision, resolve_precision
+from pretrain.precision import Precision, resolve_precision, warn_of_slow_bf16
 from pretrain.ranks import Ranks
 from pretrain.resuming import flatten
 from pretrain.run_directory import only_writer
@@ -88,6 +88,8 @@ def _with_precision(config: DictConfig, group: Group) -> DictConfig:
     A collective call. Raises InputError on every rank where ranks would compute in different precisions.
     """
     device_type = "cuda" if torch.cuda.is_available() else "cpu"
+    if group.ranks.is_main:
+        warn_of_slow_bf16(config.deepspeed.precision, device_type)
     found = group.gather(resolve_precision(config.deepspeed.precision, device_type))
     for rank, other in enumerate(found):
         if other != found[0]:

@@ -28,7 +28,7 @@ from pretrain.distributed import threads_of_a_rank
 from pretrain.freed_memory import keep_freed_memory
 from pretrain.models.encoder_decoder import EncoderDecoder
 from pretrain.models.load import LoadedModel, load_model
-from pretrain.precision import Precision, resolve_precision
+from pretrain.precision import warn_of_slow_bf16
 from pretrain.ranks import Ranks
 from pretrain.translation.dual_scores import UNSCORED, DualScorer, Side
 from pretrain.translation.inputs import Chunk, Input, Sentence, TextInput
@@ -56,6 +56,8 @@ def translate(config: DictConfig, ranks: Ranks) -> Ending:
     """
     keep_freed_memory()
     torch.set_num_threads(threads_of_a_rank(os.environ, ranks.local_world_size))
+    if ranks.is_main:
+        warn_of_slow_bf16(config.precision, "cuda" if torch.cuda.is_available() else "cpu")
     loaded = load_model(config.checkpoint)
     source = _input(config, loaded)
     scoring = None if config.score_with is None else load_model(config.score_with)
@@ -128,7 +130,7 @@ def _translator(
 
 
 def _side(
-    folder: str, loaded: LoadedModel[Any], names: Sequence[tuple[str, str | None]], precision: Precision, ranks: Ranks
+    folder: str, loaded: LoadedModel[Any], names: Sequence[tuple[str, str | None]], precision: str, ranks: Ranks
 ) -> Side:
     """A model where this rank computes; `names` are the options that name the language it reads and the one it writes,
     and their values."""
@@ -140,7 +142,7 @@ def _side(
     device = torch.device("cpu")
     if torch.cuda.is_available():
         device = torch.device("cuda", ranks.local_rank % torch.cuda.device_count())
-    dtype = torch.bfloat16 if resolve_precision(precision, device.type) == "bf16" else torch.float32
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     return Side(model.to(device, dtype), model.config.max_positions, (source, target))
 
 

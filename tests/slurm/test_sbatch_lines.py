@@ -30,7 +30,7 @@ def job(one: Step, resources: Resources, needs: tuple[str, ...] = (), signal_sec
     script = job_script(
         ["chain=toy", "corpus.paths=[it's here.txt]"], one.name, "/venv/bin/python", {"CLUSTER_ENV": "a b"}
     )
-    return Job(one, resources, needs, f"toy.{one.name}", "tag", "/work", "/work/%j.log", script, "x.sh", signal_seconds)
+    return Job(one, resources, needs, f"toy.{one.name}", "tag", "/here", "/here/%j.log", script, "x.sh", signal_seconds)
 
 
 def test_every_resource_is_an_option_and_what_is_not_given_is_left_to_slurm() -> None:
