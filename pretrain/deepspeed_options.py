@@ -52,8 +52,8 @@ class DeepSpeedOptions:
     (fp16 on CUDA only), and auto is what the hardware computes well (`on_device`). `loss_scaling`: auto means with
     fp16; the scale starts at `initial_loss_scale`, is halved by a step that overflows and doubled after
     `loss_scale_window` steps without one. `offload_optimizer` keeps the optimiser's state and its update on the
-    CPU. `compile`: auto means on CUDA. `bucket_size` counts elements (stage 0 has no buckets). `zero` holds further keys
-    of DeepSpeed's `zero_optimization`, `other` keys of its top level.
+    CPU. `compile`: auto means on CUDA. `bucket_size` counts elements (stage 0 has no buckets). `zero` holds further
+    keys of DeepSpeed's `zero_optimization`, `other` keys of its top level.
     """
 
     stage: Literal[0, 1, 2, 3] = 1
