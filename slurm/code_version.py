@@ -58,7 +58,7 @@ def code_version(module: str, targets: Iterable[str]) -> dict[str, str]:
             base = roots[name.split(".", 1)[0]]
             for file in (path, *_data_files(path)):
                 hashes[file.relative_to(base).as_posix()] = _hash(file, _stamp(file))
-            waiting += _imports(path, _package_of(path, base), _stamp(path))
+            waiting += _imports(path, _package_of(path, base))
     return dict(sorted(hashes.items()))
 
 
@@ -112,13 +112,18 @@ def _package_of(path: Path, base: Path) -> str:
     return ".".join(path.relative_to(base).parent.parts)
 
 
-def _imports(path: Path, package: str, stamp: tuple[int, int, int]) -> list[str]:
+def _imports(path: Path, package: str) -> list[str]:
     """Dotted names a file imports; for `from a import b` both `a` and `a.b`, as only the disk tells what `b` is."""
-    return list(_parsed(path, package, stamp)[0])
+    found: list[str] = []
+    for level, source, names in _parsed(path, _stamp(path))[0]:
+        above = package.split(".")[: len(package.split(".")) - (level - 1)] if level else []
+        base = ".".join([*above, *([source] if source else [])])
+        found += [base, *(f"{base}.{name}" for name in names)]
+    return found
 
 
 def _data_files(path: Path) -> Iterator[Path]:
-    for name in _parsed(path, "", _stamp(path))[1]:
+    for name in _parsed(path, _stamp(path))[1]:
         beside = path.parent / name
         if beside.suffix != ".py" and beside.is_file():
             yield beside
@@ -135,22 +140,25 @@ def _hash(path: Path, stamp: tuple[int, int, int]) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _parsed(path: Path, package: str, stamp: tuple[int, int, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names imported by a file, and its strings that look like names of files. `stamp` keys the cache."""
+def _parsed(
+    path: Path, stamp: tuple[int, int, int]
+) -> tuple[tuple[tuple[int, str, tuple[str, ...]], ...], tuple[str, ...]]:
+    """Imports of a file as (level, module, names), and its strings that look like names of files.
+
+    `stamp` keys the cache. The package that a relative import starts from is left to the caller, so that a file is
+    parsed once.
+    """
     try:
         tree = ast.parse(path.read_bytes())
     except SyntaxError:
         return (), ()  # the command will say so when it runs; its bytes are hashed all the same
-    names: list[str] = []
+    imports: list[tuple[int, str, tuple[str, ...]]] = []
     strings: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            imports += [(0, alias.name, ()) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - (node.level - 1)] if node.level else []
-            source = ".".join([*above, *([node.module] if node.module else [])])
-            names.append(source)
-            names += [f"{source}.{alias.name}" for alias in node.names]
+            imports.append((node.level, node.module or "", tuple(alias.name for alias in node.names)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DATA_FILE.fullmatch(node.value):
             strings.append(node.value)
-    return tuple(names), tuple(strings)
+    return tuple(imports), tuple(strings)
