@@ -13,19 +13,13 @@ from pipeline.tokenizer import save_tokenizer, train_wordpiece
 from pretrain.models.config import EncoderConfig
 from pretrain.models.huggingface import export_folder
 from pretrain.models.masked_lm import MaskedLanguageModel
+from tests.helpers.warm_python import run_module
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.finetune", *options],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-    )
+    return run_module([sys.executable, "-m", "benchmarks.finetune", *options], cwd=REPOSITORY, timeout=550)
 
 
 def write_data(folder: Path) -> Path:

@@ -11,6 +11,7 @@ import pytest
 from benchmarks import mlm_data
 from benchmarks.mlm_breakdown import VARIANTS
 from pipeline.shards import ShardReader
+from tests.helpers.warm_python import run_module
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORDS = [f"{stem}{ending}" for stem in ("bal", "dor", "fim", "gan", "hul", "jet") for ending in ("a", "ek", "io", "ul")]
@@ -34,14 +35,7 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.mlm_step", *options],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-    )
+    return run_module([sys.executable, "-m", "benchmarks.mlm_step", *options], cwd=REPOSITORY, timeout=550)
 
 
 PEERS = {f"{name}_ratio_tiny" for name in ("transformers", "plain", "plain_random")}

@@ -11,6 +11,7 @@ from pipeline.tokenizer import save_tokenizer, train_wordpiece
 from pretrain.models.huggingface import export_folder
 from tests.helpers.lively import lively_model
 from tests.helpers.ranks import REPOSITORY
+from tests.helpers.warm_python import run_module
 
 WORDS = [first + last for first in ("bal", "dor", "fim", "gan", "hul") for last in ("a", "ek", "io", "ul", "")]
 
@@ -41,9 +42,7 @@ def environment() -> dict[str, str]:
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*options), cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=300, check=False
-    )
+    return run_module(command(*options), cwd=REPOSITORY, env=environment())
 
 
 def lines(output: Path) -> list[dict]:

@@ -21,6 +21,7 @@ import yaml
 from pipeline.python_docs import PythonDocsCorpus
 from pipeline.records import Document
 from tests.helpers.pairs import pair_of
+from tests.helpers.warm_python import run_module
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIBRARY = Path(asyncio.__file__).parents[1]
@@ -170,6 +171,8 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     environment.pop("MAKEFLAGS", None)  # `make test` runs this: its options are not those of the make started here
     environment.pop("MAKELEVEL", None)
+    if line.startswith("python -m ") and not set("$`|;&<>").intersection(line):
+        return run_module([sys.executable, *shlex.split(line)[1:]], cwd=folder, env=environment, timeout=550)
     return subprocess.run(
         ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=550, check=False
     )

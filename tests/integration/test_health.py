@@ -14,6 +14,7 @@ import pytest
 from pretrain.data.mixture import open_mixture
 from pretrain.launch import EXIT_HANG, EXIT_PREEMPTED
 from tests.helpers.shard_directory import sentences, write_shards
+from tests.helpers.warm_python import run_module
 from tests.integration.test_resume import REPOSITORY, TIMEOUT, command, environment, run, wait_for_step
 
 HANG = 5
@@ -183,14 +184,7 @@ def test_the_lines_have_the_figures_that_are_asked_for(shards, tmp_path):
 
 
 def test_a_dry_run_prints_the_cost_and_writes_nothing(shards, tmp_path):
-    done = subprocess.run(
-        command(shards, tmp_path / "run", "dry_run=true"),
-        cwd=REPOSITORY,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
+    done = run_module(command(shards, tmp_path / "run", "dry_run=true"), REPOSITORY, environment(), TIMEOUT)
     assert done.returncode == 0, done.stderr
     for words in ("Parameters: ", "peak rate", "Memory per rank", "FLOPs per token", "tokens/s", "global batch"):
         assert words in done.stdout

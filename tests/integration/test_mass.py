@@ -14,6 +14,7 @@ from pretrain.models.conv_seq2seq import ConvSeq2SeqModel
 from pretrain.models.load import load_model
 from tests.helpers.ranks import REPOSITORY
 from tests.helpers.shard_directory import sentences, write_shards
+from tests.helpers.warm_python import run_module
 
 TIMEOUT = 240  # for each start of the command: a busy machine needs ten times as long as an idle one
 
@@ -54,7 +55,7 @@ def environment():
 
 
 def run(arguments):
-    return subprocess.run(arguments, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=TIMEOUT)
+    return run_module(arguments, cwd=REPOSITORY, env=environment(), timeout=TIMEOUT)
 
 
 def figures(run_dir, name):

@@ -1,13 +1,13 @@
 """Every recipe of conf/experiment is trained for a few steps, shrunk in size and in nothing else."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from pretrain.stages import entries
 from tests.helpers.shard_directory import sentences
+from tests.helpers.warm_python import run_module
 from tests.integration.test_resume import REPOSITORY, environment, run
 
 SHAPE = ["model.hidden_size=32", "model.num_layers=2", "model.num_heads=2", "model.intermediate_size=48"]
@@ -15,9 +15,7 @@ SMALL = [*SHAPE, "trainer.micro_batch_size=2", "trainer.log_every=1", "trainer.v
 
 
 def pipeline(*words):
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", *words], cwd=REPOSITORY, env=environment(), capture_output=True, text=True
-    )
+    done = run_module([sys.executable, "-m", "pipeline", *words], cwd=REPOSITORY, env=environment())
     assert done.returncode == 0, done.stderr
 
 

@@ -16,6 +16,7 @@ import pytest
 from pretrain.launch import free_port
 from tests.helpers.ranks import REPOSITORY
 from tests.helpers.shard_directory import sentences, write_shards
+from tests.helpers.warm_python import run_module
 
 TIMEOUT = 120
 
@@ -50,9 +51,7 @@ def environment(**extra):
 
 
 def run(arguments, **extra):
-    return subprocess.run(
-        arguments, cwd=REPOSITORY, env=environment(**extra), capture_output=True, text=True, timeout=TIMEOUT
-    )
+    return run_module(arguments, cwd=REPOSITORY, env=environment(**extra), timeout=TIMEOUT)
 
 
 def losses(run_dir):

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.helpers.ranks import REPOSITORY
+from tests.helpers.warm_python import run_module
 
 TINY = ["model=mass_tiny", "trainer.max_steps=90", "trainer.validation_every=0", "schedule.warmup=20", "ranks=1"]
 FEW = [*TINY, "trainer.max_steps=20", "schedule.warmup=5", "objective.scored_sentences=0"]
@@ -14,7 +15,7 @@ FEW = [*TINY, "trainer.max_steps=20", "schedule.warmup=5", "objective.scored_sen
 
 def start(*words):
     command = [sys.executable, "-m", "slurm.submit", "cluster=local", *words]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900)
+    return run_module(command, cwd=REPOSITORY, timeout=900)
 
 
 def options_of(step, *words):

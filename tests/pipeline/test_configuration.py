@@ -3,7 +3,6 @@
 import inspect
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import conf
 from conf.checks import locate
 from conf.command import compose
 from pipeline.__main__ import PipelineOptions
+from tests.helpers.warm_python import run_module
 
 GROUPS = Path(conf.__file__).parent
 ENTRIES = [
@@ -89,13 +89,7 @@ def test_a_corpus_that_does_not_fit_the_job_is_one_sentence(job, corpus, words, 
 
 
 def command(*overrides, directory):
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline", "runner.workers=1", *overrides],
-        capture_output=True,
-        text=True,
-        cwd=directory,
-        check=False,
-    )
+    return run_module([sys.executable, "-m", "pipeline", "runner.workers=1", *overrides], cwd=directory)
 
 
 def test_the_command_writes_documents(tmp_path):

@@ -1,14 +1,13 @@
 """The commands `evaluate` and `finetune` from end to end, at a tiny size."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from pretrain import evaluate, finetune
+from tests.helpers.warm_python import run_module
 
 from .evaluation.conftest import (  # noqa: F401  (fixtures)
     bert_model,
@@ -24,10 +23,7 @@ SHORT = ["suite.tasks.adjacent_passages.recipe.max_length=32", "suite.tasks.word
 
 
 def run(module, *arguments, cwd=None):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, cwd=cwd, env=environment
-    )
+    done = run_module([sys.executable, "-m", module, *arguments], cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 
 

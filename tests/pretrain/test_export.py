@@ -21,6 +21,7 @@ from pretrain.checkpoints import CheckpointFolder, Keep, RunState
 from pretrain.models.config import EncoderConfig, ModelConfig, Seq2SeqConfig
 from pretrain.models.language_model import make_model
 from pretrain.models.masked_lm import MaskedLanguageModel
+from tests.helpers.warm_python import run_module
 
 ROOT = Path(conf.__file__).parent.parent
 CONFIG = EncoderConfig(hidden_size=32, num_layers=2, num_heads=2, intermediate_size=48, max_positions=64)
@@ -48,9 +49,7 @@ def write_run(run: Path, config: ModelConfig = CONFIG, seed: int = 0, bias: floa
 
 
 def export(*overrides: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", "pretrain.export", *overrides]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return run_module([sys.executable, "-m", "pretrain.export", *overrides], cwd=cwd)
 
 
 def test_a_run_becomes_a_folder_that_transformers_loads(tmp_path):

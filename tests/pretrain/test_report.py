@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.warm_python import run_module
+
 HASH = "sha256:" + "ab" * 32
 
 
@@ -145,7 +147,7 @@ def replace_in(path: Path, old: str, new: str) -> None:
 
 def report(*arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "pretrain.report", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return run_module(command)
 
 
 class Page(HTMLParser):
@@ -322,7 +324,7 @@ def test_a_folder_that_does_not_exist_is_refused_and_not_made(tmp_path: Path) ->
 def test_a_folder_that_was_typed_and_is_not_there_is_an_error_and_the_page_stays(tmp_path):
     (tmp_path / "report.html").write_text("old")
     words = [sys.executable, "-m", "pretrain.report", f"run_dir={tmp_path}", f"evaluate={tmp_path}/nope"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run_module(words)
     assert done.returncode == 2 and "option 'evaluate' must be a folder" in done.stderr
     assert (tmp_path / "report.html").read_text() == "old"
 

@@ -1,8 +1,6 @@
 """`python -m pretrain.rows` as a user runs it, against what the loader hands to training."""
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -20,6 +18,7 @@ from pretrain.stages import StageEntry
 from tests.helpers.pair_directory import NOUNS, write_toy_pairs
 from tests.helpers.ranks import REPOSITORY
 from tests.helpers.shard_directory import sentences, write_shards
+from tests.helpers.warm_python import run_module
 
 TEXTS = sentences(400)
 FROM_THE_START = (StageEntry(0, 0, 0),)
@@ -66,15 +65,7 @@ def write_run(run_dir, shards, entries=FROM_THE_START, *overrides, last=40, data
 
 
 def rows_command(*overrides):
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "pretrain.rows", *overrides],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_module([sys.executable, "-m", "pretrain.rows", *overrides], cwd=REPOSITORY)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.warm_python import run_module
+
 # Packages of the standard library with much documentation and little code: text that every machine has.
 ROOTS = ",".join(str(Path(email.__file__).parents[1] / name) for name in ("asyncio", "email", "http"))
 TINY = ("chain=tiny", "corpus=python_docs", f"corpus.roots=[{ROOTS}]")
@@ -15,7 +17,7 @@ TINY = ("chain=tiny", "corpus=python_docs", f"corpus.roots=[{ROOTS}]")
 
 def submit(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "slurm.submit", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+    return run_module(command, cwd=folder, timeout=550)
 
 
 def planned(done: subprocess.CompletedProcess) -> dict[str, str]:
@@ -75,7 +77,7 @@ def test_the_tiny_chain_runs_whole_then_does_nothing_then_only_what_a_change_tou
     done = submit(tmp_path, *TINY)
     assert done.stdout.startswith("nothing to do: all 7 steps"), done.stdout
     for command in recorded_commands(run):
-        again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        again = run_module(command, cwd=tmp_path)
         assert again.returncode == 0, again.stderr
     done = submit(tmp_path, *TINY)
     assert done.stdout.startswith("nothing to do: all 7 steps"), done.stdout

@@ -1,6 +1,5 @@
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pipeline.jobs.cldr_bitext import CldrBitextJob
 from pipeline.no_corpus import NoCorpus
 from pipeline.runners import LocalRunner
 from pipeline.sources import TextCorpus
+from tests.helpers.warm_python import run_module
 
 SMALL = {"bitext_pairs": 120, "monolingual_sentences": 300, "validation_pairs": 20, "test_pairs": 50}
 FILES = {
@@ -187,7 +187,7 @@ def test_what_cannot_be_drawn_is_said_in_a_sentence_and_nothing_is_written(optio
 def test_the_command_writes_it_and_records_its_provenance(tmp_path):
     command = [sys.executable, "-m", "pipeline", "job=cldr_bitext", "output=out", "runner.workers=1", "job.seed=1"]
     words = [*command, *(f"job.{name}={value}" for name, value in SMALL.items())]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = run_module(words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "bitext.tsv 120" in done.stderr.splitlines()[-1]
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["config"]["seed"] == 1

@@ -13,6 +13,7 @@ from pretrain.evaluation.translation_arms import ALL, LOOKUP, Item, compare
 from pretrain.evaluation.translation_table import as_text
 from pretrain.translation.output import OutputDirectory
 from tests.helpers.ranks import REPOSITORY
+from tests.helpers.warm_python import run_module
 
 ITEMS = [
     Item(str(n), f"source {n}", f"the reference number {n} of all", "even" if n % 2 == 0 else "odd", f"c{n % 7}")
@@ -103,7 +104,7 @@ def test_the_command_prints_and_writes_the_table(tmp_path):
         f"output={tmp_path / 'out'}",
     ]
     command = [sys.executable, "-m", "pretrain.compare_translations", *arguments]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    done = run_module(command, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (tmp_path / "out" / "table.txt").read_text()
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())

@@ -1,5 +1,4 @@
 import gzip
-import subprocess
 import sys
 
 import pytest
@@ -7,6 +6,7 @@ import pytest
 from conf.errors import InputError
 from pretrain.translation.references import check_reference, count_lines
 from tests.helpers.ranks import REPOSITORY
+from tests.helpers.warm_python import run_module
 
 
 @pytest.mark.parametrize(("content", "lines"), [(b"", 0), (b"a", 1), (b"a\n", 1), (b"\n\nb", 3), (b"a\r\nb\r\n", 2)])
@@ -45,6 +45,6 @@ def test_the_commands_compare_the_lines_before_they_read_a_model_or_translations
     )
     words = [f"reference={tmp_path / 'one'}", f"{source}={tmp_path / 'two'}", f"output={tmp_path / 'out'}", *rest]
     command = [sys.executable, "-m", f"pretrain.{module}", *words]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False)
+    done = run_module(command, cwd=REPOSITORY)
     assert done.returncode == 2 and "must have as many lines as" in done.stderr, done.stderr
     assert not (tmp_path / "out").exists()
