@@ -6,6 +6,7 @@ code: 0 done, 2 bad input, 1 a failure of ours (with its traceback), 130 interru
 other packages.
 """
 
+import contextlib
 import errno
 import functools
 import logging
@@ -14,6 +15,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -28,15 +30,22 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from rich.logging import RichHandler
 
+from conf import sweep_launcher
 from conf.checks import check_config, suggestion
-from conf.command_line import is_sweep_job, quote
+from conf.command_line import is_sweep_job, program_words, quote, shell_line
 from conf.composition import Composition, Elsewhere, composition_sentence
 from conf.errors import InputError
+from conf.sweep_record import in_submitit, sweep_job, tell_batch_script
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent
 EXIT_BAD_INPUT = 2
 EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130
+
+
+class JobFailed(Exception):
+    """A job of a sweep that ran elsewhere did not end well."""
+
 
 Task = Callable[[DictConfig], None]
 Kind = TypeVar("Kind", bound=BaseException)
@@ -65,26 +74,34 @@ def command(
     """
 
     def decorate(function: Task) -> Callable[[], None]:
+        program = program_words()  # here: a launcher may run the job in a process of another name
+
         def job(config: DictConfig) -> None:
             _set_up_logging()
-            if HydraConfig.get().mode == RunMode.MULTIRUN:
-                _make_room_for_job(config, directory)
+            sweeps = HydraConfig.get().mode == RunMode.MULTIRUN
+            own = _make_room_for_job(config, directory, program) if sweeps else contextlib.nullcontext()
             try:
-                check_config(config, schema, targets=not only_starts(config))
-                function(config)
+                with own:
+                    check_config(config, schema, targets=not only_starts(config))
+                    function(config)
             except Exception as error:
                 # Said here and not by Hydra, whose report of a failed job is a traceback.
-                _end(error)
+                if not (sweeps and in_submitit()):
+                    _end(error)
+                _hand_back(error)
 
         @functools.wraps(function)
         def main() -> None:
-            _quiet_hydra()
+            _quiet_hydra(directory, shell_line(program))
+            _prepare_launcher(sys.argv[1:])
             os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us, who know how to say them in one sentence
             _refuse_mistyped_flags(sys.argv[1:])
             try:
                 hydra.main(config_path=str(CONFIG_DIRECTORY), config_name=config_name, version_base="1.3")(job)()
             except KeyboardInterrupt:
                 _exit("interrupted", EXIT_INTERRUPTED)
+            except JobFailed as error:
+                _exit(str(error), EXIT_FAILURE)
             except (HydraException, OmegaConfBaseException) as error:
                 _exit(
                     composition_sentence(error, Composition(CONFIG_DIRECTORY, config_name, sys.argv[1:], elsewhere)),
@@ -120,16 +137,37 @@ def disk_full_sentence(error: OSError) -> str:
     return f"disk full{where}: free some space and run the same command again, finished work is kept"
 
 
-def _make_room_for_job(config: DictConfig, directory: str) -> None:
-    """Give a job of a sweep a directory of its own, and remember how it would be run alone."""
+def _make_room_for_job(config: DictConfig, directory: str, program: Sequence[str]) -> AbstractContextManager[None]:
+    """Give a job of a sweep a directory of its own, and remember how it would be run alone.
+
+    Returns what is to be held while it runs, to keep its record.
+    """
     hydra_config = HydraConfig.get()
-    words = [str(line) for line in hydra_config.overrides.task]
+    words = overrides = [str(line) for line in hydra_config.overrides.task]
+    record: AbstractContextManager[None] = contextlib.nullcontext()
     if not OmegaConf.is_missing(config, directory):
+        record = sweep_job(Path(config[directory]), int(hydra_config.job.num), overrides)
         with open_dict(config):
             config[directory] = str(Path(config[directory]) / str(hydra_config.job.num))
-        words.append(f"{directory}={quote(config[directory])}")
+        words = [*words, f"{directory}={quote(config[directory])}"]
     own = [source.path for source in hydra_config.runtime.config_sources if source.provider == "command-line"]
-    is_sweep_job([*(word for path in own for word in ("--config-dir", path)), *words])
+    is_sweep_job(program, [*(word for path in own for word in ("--config-dir", path)), *words])
+    return record
+
+
+def _hand_back(error: Exception) -> NoReturn:
+    """End a job that a launcher runs elsewhere: said in its log, and raised for the launcher to carry home.
+
+    Raises:
+        JobFailed: always.
+    """
+    number, bad_input = HydraConfig.get().job.num, cause(error, InputError)
+    if bad_input is None:
+        traceback.print_exception(error)
+    sentence = str(bad_input) if bad_input is not None else f"{type(error).__name__}: {error}"
+    print(f"error: {sentence}", file=sys.stderr, flush=True)
+    tell_batch_script()
+    raise JobFailed(f"job {number} of the sweep failed: {sentence}") from None
 
 
 def _refuse_mistyped_flags(words: Sequence[str]) -> None:
@@ -152,11 +190,28 @@ def _refuse_mistyped_flags(words: Sequence[str]) -> None:
     parser.parse_args(list(words))
 
 
-def _quiet_hydra() -> None:
-    """Keep Hydra from creating folders and log files of its own: where a run writes is an option of the run."""
+def _prepare_launcher(words: Sequence[str]) -> None:
+    if sweep_launcher.is_installed():
+        sweep_launcher.set_defaults()
+    elif f"hydra/launcher={sweep_launcher.NAME}" in words:
+        _exit(
+            f"hydra/launcher={sweep_launcher.NAME} needs a package that is not installed: "
+            "pip install hydra-submitit-launcher",
+            EXIT_BAD_INPUT,
+        )
+
+
+def _quiet_hydra(directory: str | None = None, command: str = "") -> None:
+    """Keep Hydra from creating folders and log files of its own: where a run writes is an option of the run.
+
+    A sweep of a command that writes to the option `directory` leaves word of its jobs there.
+    """
     node = HydraConf(
         run=RunDir("."), sweep=SweepDir(dir="multirun/${now:%Y-%m-%d}/${now:%H-%M-%S}", subdir="."), output_subdir=None
     )
+    if directory is not None:
+        plan = {"_target_": "conf.sweep_record.SweepPlan", "directory": directory, "command": command}
+        node.callbacks = {"sweep": plan}
     # The installed defaults list is an untyped list of one-entry mappings; ours only silences the two log files.
     node.defaults = [
         {next(iter(entry)): "none"} if next(iter(entry)) in ("hydra_logging", "job_logging") else entry

@@ -19,6 +19,7 @@ READ_AS_ANOTHER_TYPE = re.compile(r"(?i:true|false|null|nan|[+-]?inf|[+-]?[0-9][
 OVERRIDE = re.compile(r"(\+{0,2}[A-Za-z_][\w./@:-]*)=.*", re.DOTALL)
 
 _sweep_job: list[str] = []
+_sweep_program: list[str] = []
 
 
 def quote(value: Any) -> str:
@@ -65,12 +66,12 @@ def typed_command() -> list[str]:
     An override may come twice, for a launcher repeats some; it stands where it came first, with the value that counts.
     Of a job of a sweep these are the words that run this job alone.
     """
-    return [*_program(), *each_once(_sweep_job or sys.argv[1:])]
+    return [*(_sweep_program or program_words()), *each_once(_sweep_job or sys.argv[1:])]
 
 
-def is_sweep_job(words: Sequence[str]) -> None:
+def is_sweep_job(program: Sequence[str], words: Sequence[str]) -> None:
     """Say that this process is at one job of a sweep, which these words after the program would run alone."""
-    _sweep_job[:] = words
+    _sweep_program[:], _sweep_job[:] = program, words
 
 
 def each_once(words: Sequence[str]) -> list[str]:
@@ -84,7 +85,8 @@ def each_once(words: Sequence[str]) -> list[str]:
     return list(found.values())
 
 
-def _program() -> list[str]:
+def program_words() -> list[str]:
+    """What started this process, without its options: `python -m MODULE`, or the console script."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None:
         return ["python", "-m", spec.name.removesuffix(".__main__")]
