@@ -162,7 +162,7 @@ def sweep_job(directory: Path, number: int, overrides: Sequence[str]) -> Iterato
     try:
         yield
     except SystemExit as end:
-        state = {None: "complete", 0: "complete", EXIT_SAVED: "saved"}.get(end.code, "failed")  # type: ignore[call-overload]
+        state = "complete" if end.code in (None, 0) else "saved" if end.code == EXIT_SAVED else "failed"
         write(state, f"exit code {end.code}" if state == "failed" else "", _now())
         raise
     except KeyboardInterrupt:
