@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,9 +29,11 @@ from conf.composition import any_of, top_level
 from conf.errors import InputError
 from conf.files import atomic_write_text, directory_lock
 from conf.provenance import write_provenance
+from slurm import schedule
 from slurm.chain import Chain, Step, check_passed_groups, config_name_of, read_chain
 from slurm.cluster import Cluster, StepFailed
 from slurm.cluster_env import render
+from slurm.cron import parse
 from slurm.fingerprints import Fingerprints, matching
 from slurm.keys import names_an_output
 from slurm.plan import ChainState, Decision
@@ -43,6 +46,7 @@ logger = logging.getLogger(__name__)
 LOCK_SECONDS = 60.0
 SHARED_FILES_SECONDS = 90.0
 PASSED_GROUPS = ("corpus", "runner")
+NOT_OF_THE_CHAIN = ("run_dir", "dry_run", "only_step", "render", "by_schedule", "notify")
 
 
 @dataclass
@@ -58,6 +62,8 @@ class SubmitOptions:
         dry_run: show each step, its command line, whether it would run and why, and do nothing.
         only_step: run this step alone, here and now; the jobs of `cluster=slurm` do.
         render: instead of running a chain, write the environment of a Slurm cluster's jobs to this file.
+        by_schedule: typed as schedule=: a cron expression by which the chain runs from now on; or list, or remove.
+        notify: a command that is told when a scheduled chain fails.
     """
 
     chain: Any = None
@@ -68,6 +74,8 @@ class SubmitOptions:
     dry_run: bool = False
     only_step: str | None = None
     render: str | None = None
+    by_schedule: str | None = None
+    notify: str | None = None
 
 
 def step_that_has(option: str, config: DictConfig) -> str | None:
@@ -93,12 +101,20 @@ def step_that_has(option: str, config: DictConfig) -> str | None:
 
 
 @command("submit", schema=SubmitOptions, directory="run_dir", elsewhere=step_that_has)
-def main(config: DictConfig) -> None:
+def submit(config: DictConfig) -> None:
     """Plan a chain, then show the plan or run it."""
     begun = time.monotonic()
     if config.render is not None:
         _render_environment(config)
         return
+    if config.by_schedule in ("list", "remove"):
+        listed = config.by_schedule == "list"
+        print(schedule.listing(datetime.now()) if listed else schedule.remove(Path(config.run_dir)))
+        return
+    if config.by_schedule is not None:
+        parse(config.by_schedule)  # before all else is looked at
+    elif config.notify is not None:
+        raise InputError("notify is for a schedule: add schedule='0 3 * * *', or leave notify out")
     if config.get("chain") is None:
         choices = any_of(sorted(path.stem for path in (CONFIG_DIRECTORY / "chain").glob("*.yaml")))
         raise InputError(f"option 'chain' must be chosen: add chain=CHOICE to the command line ({choices})")
@@ -120,6 +136,10 @@ def main(config: DictConfig) -> None:
         for name, line in cluster.lines(state, decisions):
             print(f"\n# {name}\n{line}")
         return
+    if config.by_schedule is not None:
+        plan = schedule.Schedule(config.by_schedule, tuple(state.words), config.notify)
+        print(schedule.install(chain.run_dir, plan))
+        return
     cluster.refuse_if_under_way(state)
     with directory_lock(chain.run_dir):
         decisions = state.plan()  # again, for another submit may just have ended
@@ -136,6 +156,12 @@ def main(config: DictConfig) -> None:
             _end(failure)
         all_done = f"done: all {len(decisions)} steps of {chain.run_dir} are complete"
         print(handed_over or f"{all_done} ({duration(time.monotonic() - begun)})")
+
+
+def main() -> None:
+    """Run the command. `schedule` is a group too (of rates, for pretrain), which Hydra would take it for."""
+    sys.argv[1:] = [f"by_{word}" if word.startswith("schedule=") else word for word in sys.argv[1:]]
+    submit()
 
 
 def _run_only(name: str, chain: Chain, cluster: Cluster) -> None:
@@ -181,7 +207,7 @@ def _words(overrides: Sequence[str], run_dir: str) -> list[str]:
     """The words after `python -m slurm.submit` that describe this chain, be it one job of a sweep."""
     folder = _own_configuration_folder()
     words = [] if folder is None else ["--config-dir", folder]
-    words += [line for line in overrides if override_name(line) not in ("run_dir", "dry_run", "only_step", "render")]
+    words += [line for line in overrides if override_name(line) not in NOT_OF_THE_CHAIN]
     words += [line for line in HydraConfig.get().overrides.hydra if override_name(line) == "hydra.searchpath"]
     return [*words, f"run_dir={quote(run_dir)}"]
 
