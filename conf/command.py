@@ -74,7 +74,7 @@ def command(
     """
 
     def decorate(function: Task) -> Callable[[], None]:
-        program = program_words()  # here: a launcher may run the job in a process of another name
+        program: list[str] = []  # the job takes it along, for a launcher may run it in a process of another name
 
         def job(config: DictConfig) -> None:
             _set_up_logging()
@@ -92,6 +92,7 @@ def command(
 
         @functools.wraps(function)
         def main() -> None:
+            program[:] = program_words()
             _quiet_hydra(directory, shell_line(program))
             _prepare_launcher(sys.argv[1:])
             os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us, who know how to say them in one sentence

@@ -145,3 +145,23 @@ def test_a_controller_that_is_away_for_a_while_is_waited_for(toy: SlurmToy) -> N
     output = submitting.communicate(timeout=120)[0]
     assert submitting.returncode == 0, output
     assert [toy.lab.wait(job) for job in toy.jobs().values()] == ["COMPLETED"] * 3
+
+
+def test_a_firing_is_skipped_while_jobs_run_and_the_next_one_tells_how_they_ended(toy: SlurmToy) -> None:
+    words = ("--config-dir", "conf", "chain=toy", *SLURM, f"run_dir={toy.run_dir}")
+    schedule = {"format": 1, "expression": "* * * * *", "words": words, "notify": f"cat >{toy.folder}/told"}
+    (toy.run_dir / "schedule").mkdir(parents=True)
+    (toy.run_dir / "schedule/schedule.json").write_text(json.dumps(schedule))
+    toy.go.unlink()
+    assert toy.command("slurm.scheduled").returncode == 0
+    toy.wait_for(toy.run_dir / "middle/waiting", 60)
+    assert toy.command("slurm.scheduled").returncode == 0
+    toy.command("slurm.cancel")
+    assert [toy.lab.wait(job) for step, job in toy.jobs().items() if step != "first"] == ["CANCELLED"] * 2
+    toy.go.touch()
+    done = toy.command("slurm.scheduled")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "middle cancelled" in (toy.folder / "told").read_text()
+    assert [toy.lab.wait(job) for job in toy.jobs().values()] == ["COMPLETED"] * 2
+    log = (toy.run_dir / "schedule/log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["outcome"] for line in log] == ["submitted", "skipped", "failed", "submitted"]
