@@ -22,7 +22,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.checks import check_config, check_target, suggestion
-from conf.command import CONFIG_DIRECTORY, cause, command, compose
+from conf.command import CONFIG_DIRECTORY, EXIT_FAILURE, cause, command, compose
 from conf.command_line import override_name, quote, shell_line
 from conf.composition import any_of, top_level
 from conf.errors import InputError
@@ -34,8 +34,11 @@ from slurm.cluster_env import render
 from slurm.fingerprints import Fingerprints, matching
 from slurm.keys import names_an_output
 from slurm.plan import ChainState, Decision
+from slurm.preflight import job_lines, preflight
+from slurm.preflight_checks import table
 from slurm.records import read_record, steps_directory
 from slurm.run_step import duration
+from slurm.slurm_cluster import SlurmCluster
 from slurm.slurm_settings import SlurmSettings
 
 logger = logging.getLogger(__name__)
@@ -58,6 +61,7 @@ class SubmitOptions:
         dry_run: show each step, its command line, whether it would run and why, and do nothing.
         only_step: run this step alone, here and now; the jobs of `cluster=slurm` do.
         render: instead of running a chain, write the environment of a Slurm cluster's jobs to this file.
+        preflight: instead of running a chain, check a Slurm cluster.
     """
 
     chain: Any = None
@@ -68,6 +72,7 @@ class SubmitOptions:
     dry_run: bool = False
     only_step: str | None = None
     render: str | None = None
+    preflight: bool = False
 
 
 def step_that_has(option: str, config: DictConfig) -> str | None:
@@ -98,6 +103,9 @@ def main(config: DictConfig) -> None:
     begun = time.monotonic()
     if config.render is not None:
         _render_environment(config)
+        return
+    if config.preflight:
+        _preflight(config)
         return
     if config.get("chain") is None:
         choices = any_of(sorted(path.stem for path in (CONFIG_DIRECTORY / "chain").glob("*.yaml")))
@@ -181,7 +189,11 @@ def _words(overrides: Sequence[str], run_dir: str) -> list[str]:
     """The words after `python -m slurm.submit` that describe this chain, be it one job of a sweep."""
     folder = _own_configuration_folder()
     words = [] if folder is None else ["--config-dir", folder]
-    words += [line for line in overrides if override_name(line) not in ("run_dir", "dry_run", "only_step", "render")]
+    words += [
+        line
+        for line in overrides
+        if override_name(line) not in ("run_dir", "dry_run", "only_step", "render", "preflight")
+    ]
     words += [line for line in HydraConfig.get().overrides.hydra if override_name(line) == "hydra.searchpath"]
     return [*words, f"run_dir={quote(run_dir)}"]
 
@@ -200,6 +212,28 @@ def _render_environment(config: DictConfig) -> None:
         config.render, render(settings, shell_line(["python", "-m", "slurm.submit", *folder, *overrides]))
     )
     print(f"written: {config.render}")
+
+
+def _preflight(config: DictConfig) -> None:
+    """Check a Slurm cluster and show what was found; exit code 1 where something is not as a run needs it."""
+    cluster = hydra.utils.instantiate(config.cluster, _convert_="all")
+    if not isinstance(cluster, SlurmCluster):
+        raise InputError("preflight checks a Slurm cluster: add cluster=slurm, or your own of it")
+    if config.get("chain") is not None:
+        raise InputError("preflight checks the cluster alone: leave out the chain, and submit it afterwards")
+    overrides = [str(line) for line in HydraConfig.get().overrides.task]
+    given = any(override_name(line) == "run_dir" for line in overrides)
+    folder = (Path(config.run_dir) if given else Path(config.run_dir).parent) / "preflight"
+    if config.dry_run:
+        print("\n".join(job_lines(cluster, folder)))
+        return
+    checks = preflight(cluster, folder, shell_line(["python", "-m", "slurm.submit", *overrides]))
+    print(f"preflight of {cluster.nodes} nodes in {folder}:\n{table(checks)}", flush=True)
+    failures = [check.failure for check in checks if check.failure is not None]
+    for failure in failures:
+        print(f"error: {failure}", file=sys.stderr, flush=True)
+    if failures:
+        sys.exit(EXIT_FAILURE)
 
 
 def _groups_on_the_command_line(overrides: Sequence[str]) -> list[str]:
