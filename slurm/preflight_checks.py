@@ -183,12 +183,10 @@ def network_checks(found: Mapping[str, Any] | None, failures: Sequence[Mapping[s
     if ranks > 1:
         # What each rank's link carries in a ring, which does not depend on the number of ranks.
         words += f", {2 * (ranks - 1) / ranks * size / seconds:.2f} GiB/s a rank"
-    sentence = None
+    wrong: str | None = None
     if not found["right"]:
-        sentence = (
-            f"an all-reduce of ones over {ranks} ranks must give {ranks} everywhere, but did not: see dmesg and ECC"
-        )
-    return [Check("network", words, sentence), clocks_check(found["clocks"])]
+        wrong = f"an all-reduce of ones over {ranks} ranks must give {ranks} everywhere, but did not: see dmesg and ECC"
+    return [Check("network", words, wrong), clocks_check(found["clocks"])]
 
 
 def _seen(reports: Mapping[int, Mapping[str, Any]], missing: Sequence[int], nodes: int, folder: str) -> Check:
