@@ -122,6 +122,35 @@ class Scheduler:
                     found[int(job)] = JobState(state.split()[0])
         return found
 
+    def partitions(self) -> str:
+        """What Slurm says of its partitions, each in a line of `NAME=VALUE`."""
+        return self._ask(["scontrol", "--oneliner", "show", "partition"])
+
+    def accounts(self, user: str) -> str:
+        """The accounts of a user, one a line."""
+        return self._ask(["sacctmgr", "--noheader", "--parsable2", "show", "assoc", f"user={user}", "format=account"])
+
+    def setting(self, name: str) -> str:
+        """The value of a setting of the cluster, such as MaxArraySize.
+
+        Raises:
+            Refused: there is no such setting.
+        """
+        for line in self._ask(["scontrol", "show", "config"]).splitlines():
+            key, equals, value = line.partition("=")
+            if equals and key.strip() == name:
+                return value.strip()
+        raise Refused(f"scontrol show config: no setting '{name}'")
+
+    def would_take(self, words: Sequence[str]) -> str:
+        """What Slurm says of a job that is not submitted: where and when it would start.
+
+        Raises:
+            Refused: Slurm would not take it.
+        """
+        said = self._ask(["sbatch", "--test-only", *words], of_errors=True)
+        return re.sub(r"^sbatch: (Job \d+ )?", "", said.strip())
+
     def release(self, jobs: Sequence[int]) -> None:
         """Let held jobs start."""
         if jobs:
@@ -136,8 +165,8 @@ class Scheduler:
         """Put a running job back into the queue."""
         self._ask(["scontrol", "requeue", str(job)])
 
-    def _ask(self, words: Sequence[str], ignoring: str | None = None) -> str:
-        """Return what a program says.
+    def _ask(self, words: Sequence[str], ignoring: str | None = None, of_errors: bool = False) -> str:
+        """Return what a program says, or what it says where it would say errors.
 
         Raises:
             Refused: it failed, other than by `ignoring`.
@@ -147,7 +176,7 @@ class Scheduler:
         while True:
             done = _call(words)
             if done.returncode == 0 or (ignoring is not None and ignoring in done.stderr):
-                return done.stdout
+                return done.stderr if of_errors else done.stdout
             if not AWAY.search(done.stderr) or time.monotonic() >= until:
                 raise Refused(_sentence(done))
             self._sleep(pause)

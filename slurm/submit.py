@@ -23,7 +23,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.checks import check_config, check_target, suggestion
-from conf.command import CONFIG_DIRECTORY, cause, command, compose
+from conf.command import CONFIG_DIRECTORY, EXIT_FAILURE, cause, command, compose
 from conf.command_line import override_name, quote, shell_line
 from conf.composition import any_of, top_level
 from conf.errors import InputError
@@ -37,8 +37,11 @@ from slurm.cron import parse
 from slurm.fingerprints import Fingerprints, matching
 from slurm.keys import names_an_output
 from slurm.plan import ChainState, Decision
+from slurm.preflight import job_lines, preflight
+from slurm.preflight_checks import table
 from slurm.records import read_record, steps_directory
 from slurm.run_step import duration
+from slurm.slurm_cluster import SlurmCluster
 from slurm.slurm_settings import SlurmSettings
 
 logger = logging.getLogger(__name__)
@@ -46,7 +49,7 @@ logger = logging.getLogger(__name__)
 LOCK_SECONDS = 60.0
 SHARED_FILES_SECONDS = 90.0
 PASSED_GROUPS = ("corpus", "runner")
-NOT_OF_THE_CHAIN = ("run_dir", "dry_run", "only_step", "render", "by_schedule", "notify")
+NOT_OF_THE_CHAIN = ("run_dir", "dry_run", "only_step", "render", "by_schedule", "notify", "preflight")
 
 
 @dataclass
@@ -64,6 +67,7 @@ class SubmitOptions:
         render: instead of running a chain, write the environment of a Slurm cluster's jobs to this file.
         by_schedule: typed as schedule=: a cron expression by which the chain runs from now on; or list, or remove.
         notify: a command that is told when a scheduled chain fails.
+        preflight: instead of running a chain, check a Slurm cluster.
     """
 
     chain: Any = None
@@ -76,6 +80,7 @@ class SubmitOptions:
     render: str | None = None
     by_schedule: str | None = None
     notify: str | None = None
+    preflight: bool = False
 
 
 def step_that_has(option: str, config: DictConfig) -> str | None:
@@ -115,6 +120,9 @@ def submit(config: DictConfig) -> None:
         parse(config.by_schedule)  # before all else is looked at
     elif config.notify is not None:
         raise InputError("notify is for a schedule: add schedule='0 3 * * *', or leave notify out")
+    if config.preflight:
+        _preflight(config)
+        return
     if config.get("chain") is None:
         choices = any_of(sorted(path.stem for path in (CONFIG_DIRECTORY / "chain").glob("*.yaml")))
         raise InputError(f"option 'chain' must be chosen: add chain=CHOICE to the command line ({choices})")
@@ -226,6 +234,28 @@ def _render_environment(config: DictConfig) -> None:
         config.render, render(settings, shell_line(["python", "-m", "slurm.submit", *folder, *overrides]))
     )
     print(f"written: {config.render}")
+
+
+def _preflight(config: DictConfig) -> None:
+    """Check a Slurm cluster and show what was found; exit code 1 where something is not as a run needs it."""
+    cluster = hydra.utils.instantiate(config.cluster, _convert_="all")
+    if not isinstance(cluster, SlurmCluster):
+        raise InputError("preflight checks a Slurm cluster: add cluster=slurm, or your own of it")
+    if config.get("chain") is not None:
+        raise InputError("preflight checks the cluster alone: leave out the chain, and submit it afterwards")
+    overrides = [str(line) for line in HydraConfig.get().overrides.task]
+    given = any(override_name(line) == "run_dir" for line in overrides)
+    folder = (Path(config.run_dir) if given else Path(config.run_dir).parent) / "preflight"
+    if config.dry_run:
+        print("\n".join(job_lines(cluster, folder)))
+        return
+    checks = preflight(cluster, folder, shell_line(["python", "-m", "slurm.submit", *overrides]))
+    print(f"preflight of {cluster.nodes} nodes in {folder}:\n{table(checks)}", flush=True)
+    failures = [check.failure for check in checks if check.failure is not None]
+    for failure in failures:
+        print(f"error: {failure}", file=sys.stderr, flush=True)
+    if failures:
+        sys.exit(EXIT_FAILURE)
 
 
 def _groups_on_the_command_line(overrides: Sequence[str]) -> list[str]:

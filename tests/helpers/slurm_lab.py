@@ -188,6 +188,19 @@ class SlurmLab:
         """Cut a node's power: all that runs on it is killed."""
         self._kill(node)
 
+    def hide(self, node: str, path: Path) -> None:
+        """Give a node a folder of its own in the place of one that all share, empty at first."""
+        self.on_node(node, "mount", "-t", "tmpfs", "none", str(path))
+
+    def unhide(self, node: str, path: Path) -> None:
+        """Let a node see the shared folder again."""
+        self.on_node(node, "umount", "--lazy", str(path))
+
+    def on_node(self, node: str, *words: str) -> str:
+        """Run a command on a node, in no job."""
+        init = psutil.Process(self._daemons[node].pid).children()[0].pid
+        return self.run("nsenter", f"--target={init}", "--mount", "--pid", "--uts", *words)
+
     def ranks_on(self, node: str, rank: int) -> list[int]:
         """Process numbers (of this machine) of a rank's python on a node."""
         node_init = self._daemons[node].pid
