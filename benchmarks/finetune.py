@@ -16,7 +16,7 @@ for a test of equivalence.
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -85,9 +85,9 @@ class Contest:
             atomic_write_text(path, json.dumps({"asked": asked, "found": found}) + "\n")
         return found
 
-    def judge(self, predictions: np.ndarray) -> float:
-        """The task's first metric on the dev items."""
-        return METRICS[self.definition.metrics[0]]([item.label for item in self.dev], predictions)
+    def judge(self, labels: Sequence[float] | np.ndarray, predictions: np.ndarray) -> float:
+        """The task's first metric."""
+        return METRICS[self.definition.metrics[0]](labels, predictions)
 
     def _ours(self, seed: int) -> tuple[float, float]:
         encoder, tokenizer = read_subject(str(self.checkpoint), [seed], []).pretrained().load_encoder()
@@ -95,14 +95,14 @@ class Contest:
         recipe = self.recipe
         train, _ = encode(self.train, tokenizer, recipe.max_length, recipe.too_long)
         dev, _ = encode(self.dev, tokenizer, recipe.max_length, recipe.too_long)
-        regression = self.definition.kind == "regression"
+        regression, labels = self.definition.kind == "regression", [item.label for item in self.dev]
         result = finetune(
             encoder,
             self.definition.kind,
             len(self.definition.labels),
             train,
             {"dev": dev},
-            lambda outputs: self.judge(outputs[:, 0] if regression else outputs.argmax(axis=1).astype(float)),
+            lambda outputs: self.judge(labels, outputs[:, 0] if regression else outputs.argmax(axis=1).astype(float)),
             recipe,
             seed,
             special_ids(tokenizer)["pad"],

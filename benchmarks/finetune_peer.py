@@ -33,7 +33,7 @@ def finetune(
     recipe: Mapping[str, Any],
     seed: int,
     by_length: bool,
-    judge: Callable[[np.ndarray], float],
+    judge: Callable[[np.ndarray, np.ndarray], float],
     clock: Callable[[], float],
 ) -> tuple[float, float]:
     """Tokenize, train and evaluate after each epoch.
@@ -47,7 +47,8 @@ def finetune(
         recipe: epochs, batch_size, learning_rate, warmup, weight_decay, max_gradient_norm, max_length, precision.
         seed: of the head, dropout and the order.
         by_length: batches of like lengths (the Trainer's `group_by_length` sampling) instead of random ones.
-        judge: the metric of predictions [items] (label numbers, or scores).
+        judge: the metric of labels [items] and predictions [items] (label numbers, or scores), in the order in which
+            the Trainer evaluates: with batches of like lengths that is not the order of the items.
         clock: in seconds.
 
     Returns:
@@ -72,7 +73,8 @@ def finetune(
 
     def metrics(prediction: Any) -> dict[str, float]:
         logits = np.asarray(prediction.predictions, dtype=np.float64)
-        return {"metric": judge(logits[:, 0] if kind == "regression" else logits.argmax(axis=1).astype(np.float64))}
+        found = logits[:, 0] if kind == "regression" else logits.argmax(axis=1).astype(np.float64)
+        return {"metric": judge(np.asarray(prediction.label_ids, dtype=np.float64), found)}
 
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(

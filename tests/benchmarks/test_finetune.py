@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks.finetune import BY_LENGTH, MARGINS, OURS, _some, equivalence_sentence
+from benchmarks.finetune_peer import finetune as peer
 from pipeline.tokenizer import save_tokenizer, train_wordpiece
+from pretrain.evaluation.metrics import METRICS
 from pretrain.models.config import EncoderConfig
 from pretrain.models.huggingface import export_folder
 from pretrain.models.masked_lm import MaskedLanguageModel
@@ -52,6 +55,20 @@ def write_checkpoint(folder: Path) -> Path:
     model = MaskedLanguageModel(config, tokenizer.get_vocab_size())
     export_folder(model, folder / "tokenizer", folder / "model")
     return folder / "model"
+
+
+def test_the_peers_metric_is_of_each_items_own_label_in_whatever_order_the_trainer_evaluates(tmp_path: Path) -> None:
+    recipe = {"epochs": 1, "batch_size": 4, "learning_rate": 0.0, "warmup": 0.0, "weight_decay": 0.0}
+    recipe |= {"max_gradient_norm": 1.0, "max_length": 64, "precision": "fp32"}
+    # Lengths that are not in order, and a label that goes with none of them.
+    items = [([("the key is old " * (1 + 7 * n % 11), "a key")], float(n % 5)) for n in range(150)]
+    checkpoint = write_checkpoint(tmp_path)
+
+    def metric(by_length: bool) -> float:
+        clock = time.perf_counter
+        return peer(checkpoint, "regression", 1, items, items, recipe, 1, by_length, METRICS["pearson"], clock)[1]
+
+    assert metric(by_length=True) == pytest.approx(metric(by_length=False), abs=1e-5)
 
 
 @pytest.mark.full
