@@ -13,6 +13,7 @@ from omegaconf import MISSING, DictConfig
 from conf.command import EXIT_FAILURE, command
 from slurm.progress import StepProgress, progress_of, submission_in
 from slurm.scheduler import Scheduler
+from slurm.text_table import text_table
 
 COLUMNS = ("step", "job", "state", "progress", "tokens/s", "loss", "time left", "")
 
@@ -39,11 +40,7 @@ def main(config: DictConfig) -> None:
 
 def table(steps: Sequence[StepProgress]) -> str:
     """Steps as lines of text, one column under another."""
-    rows = [COLUMNS, *(_row(step) for step in steps)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    # A column that says nothing of any step is left out.
-    shown = [column for column in range(len(COLUMNS)) if any(row[column] not in ("", "-") for row in rows[1:])]
-    return "\n".join("  " + "  ".join(row[column].ljust(widths[column]) for column in shown).rstrip() for row in rows)
+    return text_table(COLUMNS, [_row(step) for step in steps])
 
 
 def _row(step: StepProgress) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 from conf.command_line import override_name
 from conf.sweep_record import Sweep, SweepJob
 from slurm.scheduler import JobState
+from slurm.text_table import text_table
 
 METRICS = "metrics.jsonl"
 COLUMNS = ("job", "state", "steps", "last", "best", "tokens_per_second", "why")
@@ -121,15 +122,10 @@ def _figures(path: Path, by: str, highest: bool) -> tuple[int | None, float | No
 
 
 def as_text(rows: Sequence[SweepRow], by: str) -> str:
-    """Rows as lines, one column under another; a column that says nothing of any job is left out."""
+    """Rows as lines, one column under another."""
     names = list(rows[0].overrides) if rows else []
     head = ["job", *names, "state", "steps", f"last {by}", f"best {by}", "tokens/s", ""]
-    lines = [head, *(_line(row) for row in rows)]
-    shown = [column for column in range(len(head)) if any(line[column] not in ("", "-") for line in lines[1:])]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "  " + "  ".join(line[column].ljust(widths[column]) for column in shown).rstrip() for line in lines
-    )
+    return text_table(head, [_line(row) for row in rows])
 
 
 def _line(row: SweepRow) -> list[str]:
