@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -34,7 +34,7 @@ from conf import sweep_launcher
 from conf.checks import check_config, suggestion
 from conf.command_line import is_sweep_job, program_words, quote, shell_line
 from conf.composition import Composition, Elsewhere, composition_sentence
-from conf.errors import InputError
+from conf.errors import InputError, cause, sentence_of
 from conf.sweep_record import in_submitit, sweep_job, tell_batch_script
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent
@@ -48,7 +48,6 @@ class JobFailed(Exception):
 
 
 Task = Callable[[DictConfig], None]
-Kind = TypeVar("Kind", bound=BaseException)
 
 
 def command(
@@ -162,10 +161,9 @@ def _hand_back(error: Exception) -> NoReturn:
     Raises:
         JobFailed: always.
     """
-    number, bad_input = HydraConfig.get().job.num, cause(error, InputError)
-    if bad_input is None:
+    number, sentence = HydraConfig.get().job.num, sentence_of(error)
+    if cause(error, InputError) is None:
         traceback.print_exception(error)
-    sentence = str(bad_input) if bad_input is not None else f"{type(error).__name__}: {error}"
     print(f"error: {sentence}", file=sys.stderr, flush=True)
     tell_batch_script()
     raise JobFailed(f"job {number} of the sweep failed: {sentence}") from None
@@ -267,10 +265,3 @@ def _exit(sentence: str, code: int) -> NoReturn:
     sys.stdout.flush()
     print(f"error: {sentence}", file=sys.stderr, flush=True)
     sys.exit(code)
-
-
-def cause(error: BaseException | None, kind: type[Kind]) -> Kind | None:
-    """The exception of `kind` that `error` was raised from (Hydra wraps what a constructor raises)."""
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__ or error.__context__
-    return error

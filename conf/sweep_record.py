@@ -22,7 +22,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from conf.errors import InputError
+from conf.errors import sentence_of
 from conf.files import atomic_write_text
 
 FORMAT = 1
@@ -169,7 +169,7 @@ def sweep_job(directory: Path, number: int, overrides: Sequence[str]) -> Iterato
         write("failed", "interrupted", _now())
         raise
     except BaseException as error:
-        write("failed", _sentence(error), _now())
+        write("failed", sentence_of(error), _now())
         raise
     write("complete", ended=_now())
 
@@ -194,13 +194,6 @@ def _jobs(config: DictConfig) -> tuple[tuple[str, ...], ...] | None:
     parsed = OverridesParser.create().parse_overrides([*words, *map(str, config.hydra.overrides.task)])
     (batch,) = BasicSweeper.split_arguments(parsed, None)
     return tuple(tuple(overrides) for overrides in batch)
-
-
-def _sentence(error: BaseException) -> str:
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, InputError):
-        found = found.__cause__ or found.__context__
-    return str(found) if found is not None else f"{type(error).__name__}: {error}"
 
 
 def _now() -> str:

@@ -23,10 +23,10 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.checks import check_config, check_target, suggestion
-from conf.command import CONFIG_DIRECTORY, EXIT_FAILURE, cause, command, compose
+from conf.command import CONFIG_DIRECTORY, EXIT_FAILURE, command, compose
 from conf.command_line import override_name, quote, shell_line
 from conf.composition import any_of, top_level
-from conf.errors import InputError
+from conf.errors import InputError, cause
 from conf.files import atomic_write_text, directory_lock
 from conf.provenance import write_provenance
 from slurm import schedule
