@@ -9,6 +9,7 @@ import json
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from conf.command_line import shell_line
 from conf.files import atomic_write_text, prepare_output_directory
 from slurm.cluster_env import render
 from slurm.preflight_checks import Check, account_check, network_checks, node_checks, partition_check
-from slurm.preflight_node import code_version
+from slurm.preflight_node import code_hash
+from slurm.sbatch_lines import resource_words
 from slurm.scheduler import JobState, Refused, Scheduler
 from slurm.slurm_cluster import SlurmCluster
 
@@ -67,29 +69,22 @@ def preflight(cluster: SlurmCluster, folder: Path, command: str) -> list[Check]:
     return [
         *checks,
         Check("job", f"{ended.state}, {log}", sentence),
-        *node_checks(reports, cluster.nodes, cluster.gpus_per_node, code_version(), str(folder)),
+        *node_checks(reports, cluster.nodes, cluster.gpus_per_node, code_hash(), str(folder)),
         *network_checks(network, failures, words),
     ]
 
 
 def _words(cluster: SlurmCluster, folder: Path, time_limit: str = str(MINUTES)) -> list[str]:
     """The options of sbatch."""
-    tasks = max(cluster.gpus_per_node, 1)
-    words = ["--job-name=preflight", f"--nodes={cluster.nodes}", f"--ntasks-per-node={tasks}", f"--time={time_limit}"]
-    for option, value in (
-        ("gpus-per-node", cluster.gpus_per_node or None),
-        ("cpus-per-task", cluster.cpus_per_task),
-        ("partition", cluster.partition),
-        ("account", cluster.account),
-        ("qos", cluster.qos),
-    ):
-        if value is not None:
-            words.append(f"--{option}={value}")
+    asked = replace(cluster.resources, time=time_limit)
     return [
-        *words,
+        "--job-name=preflight",
+        f"--nodes={asked.nodes}",
+        f"--ntasks-per-node={asked.tasks_per_node}",
+        *resource_words(asked),
         "--no-requeue",
         f"--output={str(folder.absolute()).replace('%', '%%')}/preflight-%j.log",
-        *cluster.extra,
+        *asked.extra,
     ]
 
 

@@ -74,7 +74,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """What must be alike on all nodes."""
-    found = {"python": platform.python_version(), "code": code_version()}
+    found = {"python": platform.python_version(), "code": code_hash()}
     for package in ("torch", "deepspeed"):
         try:
             found[package] = importlib.metadata.version(package)
@@ -83,7 +83,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def code_version() -> str:
+def code_hash() -> str:
     """A short hash over the project's own files on this machine."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()

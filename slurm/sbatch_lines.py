@@ -147,16 +147,7 @@ def sbatch_words(job: Job, dependencies: Sequence[str], held: bool = False) -> l
     asked = job.resources
     words = ["sbatch", "--parsable", f"--job-name={job.name}", f"--nodes={asked.nodes}"]
     words += [f"--ntasks-per-node={_tasks_per_node(job)}"]
-    for option, value in (
-        ("gpus-per-node", asked.gpus_per_node or None),
-        ("cpus-per-task", asked.cpus_per_task),
-        ("time", asked.time),
-        ("partition", asked.partition),
-        ("account", asked.account),
-        ("qos", asked.qos),
-    ):
-        if value is not None:
-            words.append(f"--{option}={value}")
+    words += resource_words(asked)
     if dependencies:
         # Without the second, a job whose dependency has failed waits for ever.
         words += [f"--dependency=afterok:{':'.join(dependencies)}", "--kill-on-invalid-dep=yes"]
@@ -221,6 +212,19 @@ def seconds_of(time: str) -> int | None:
     else:
         hours, minutes, seconds = 0, *[*numbers, 0][:2]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def resource_words(asked: Resources) -> list[str]:
+    """The options of sbatch for what each node has, for how long, and where and on whose account."""
+    values = {
+        "gpus-per-node": asked.gpus_per_node or None,
+        "cpus-per-task": asked.cpus_per_task,
+        "time": asked.time,
+        "partition": asked.partition,
+        "account": asked.account,
+        "qos": asked.qos,
+    }
+    return [f"--{option}={value}" for option, value in values.items() if value is not None]
 
 
 def _tasks_per_node(job: Job) -> int:

@@ -69,7 +69,7 @@ class SlurmCluster(SlurmSettings):
                 f"at least 1, but are {self.signal_seconds}, {self.controller_seconds:g} and {self.max_idle_starts}"
             )
         Patience(self.grace_seconds, self.tail_lines)
-        _ = self._everyone
+        _ = self.resources
 
     def lines(self, state: ChainState, decisions: Sequence[Decision]) -> list[tuple[str, str]]:
         """The sbatch line of every step that has to run; pasted into a shell in this order they submit the chain."""
@@ -162,7 +162,12 @@ class SlurmCluster(SlurmSettings):
         return Scheduler(self.controller_seconds)
 
     @property
-    def _everyone(self) -> Resources:
+    def resources(self) -> Resources:
+        """What a job asks for where neither its command nor its step says otherwise.
+
+        Raises:
+            InputError: an option that sbatch would not take.
+        """
         try:
             return Resources(
                 self.partition,
@@ -178,7 +183,7 @@ class SlurmCluster(SlurmSettings):
             raise InputError(f"'cluster': {error}") from error
 
     def _resources(self, step: Step) -> Resources:
-        return resources_of(step, self._everyone, self.commands, self.steps)
+        return resources_of(step, self.resources, self.commands, self.steps)
 
     def _jobs(self, state: ChainState, decisions: Sequence[Decision], comment: str) -> list[Job]:
         """The jobs of the steps that have to run, each after those it needs."""
