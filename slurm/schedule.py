@@ -4,6 +4,7 @@
 firing. Must not import `pipeline` or `pretrain`.
 """
 
+import contextlib
 import json
 import os
 import shlex
@@ -112,12 +113,16 @@ def log_firing(run_dir: Path, outcome: str, why: str = "") -> None:
 
 
 def firings(run_dir: Path) -> list[dict[str, Any]]:
-    """All lines of the log."""
+    """All lines of the log but those that a kill or a full disk has cut off."""
     try:
         text = (folder_of(run_dir) / "log.jsonl").read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in text.splitlines()]
+    found = []
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
 
 
 def last_firing(run_dir: Path) -> dict[str, Any] | None:

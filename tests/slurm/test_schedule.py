@@ -9,7 +9,7 @@ import pytest
 
 from conf.errors import InputError
 from slurm.cron import blocks, parse, with_block
-from slurm.schedule import firings
+from slurm.schedule import firings, last_firing, log_firing
 from tests.helpers.toy_chain import Toy
 
 
@@ -57,6 +57,16 @@ def test_other_lines_of_a_crontab_stay_as_they_are() -> None:
     changed = with_block(both, "/runs/a", ["3 * * * * a"])
     assert "1 * * * * a" not in changed and "3 * * * * a" in changed and "2 * * * * b" in changed
     assert with_block(with_block(changed, "/runs/a", []), "/runs/ab", []) == own
+
+
+def test_a_line_of_the_log_that_was_cut_off_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "schedule").mkdir()
+    log_firing(tmp_path, "complete")
+    with (tmp_path / "schedule/log.jsonl").open("a") as log:
+        log.write('{"time": "2026-0\n')
+    assert [line["outcome"] for line in firings(tmp_path)] == ["complete"]
+    log_firing(tmp_path, "failed", "why")
+    assert (last_firing(tmp_path) or {})["outcome"] == "failed"
 
 
 class ScheduledToy(Toy):
